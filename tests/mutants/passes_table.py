@@ -9,9 +9,11 @@ from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
 POLLING: Final = "amqp_frontend/arneb_amqp/server/transport/polling.py"
+INTERRUPTS: Final = CORE + "store/commit/disk_interrupts.py"
 
 ALONE_TESTS: Final = ("tests/core/engine/scheduling/test_turns_alone.py",)
 POLLING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_polling.py",)
+INTERRUPTS_TESTS: Final = ("tests/core/store/commit/test_disk_interrupts.py",)
 READER_TESTS: Final = ("tests/core/engine/threads/test_reader.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_reading.py",)
 BACK_TESTS: Final = ("tests/core/engine/group_commit/test_standing_back.py",)
@@ -94,9 +96,93 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a poll in vain is followed by the next",
         POLLING,
-        '        self._rest = VAIN_REST_TURNS\n        return b""\n',
-        '        return b""\n',
+        "            self._rest = VAIN_REST_TURNS\n",
+        "            pass\n",
         POLLING_TESTS,
+    ),
+    Mutant(
+        "a quick client that is slow once is not polled for some turns",
+        POLLING,
+        "        if self._was_vain:\n",
+        "        if True:\n",
+        POLLING_TESTS,
+    ),
+    Mutant(
+        "two slow answers of a quick client count as in a row, however far apart",
+        POLLING,
+        "            self._was_vain = False\n            if self._sure:\n",
+        "            if self._sure:\n",
+        POLLING_TESTS,
+    ),
+    Mutant(
+        "a client that answers a little later is taken for a slow one",
+        POLLING,
+        "                self._was_vain = False\n                return data\n",
+        "                return data\n",
+        POLLING_TESTS,
+    ),
+    Mutant(
+        "the loop is taken to a processor while all of them are busy",
+        INTERRUPTS,
+        " and threads.is_any_idle():\n",
+        ":\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "the loop is taken to where a disk with many queues happened to interrupt most",
+        INTERRUPTS,
+        "        if most >= MOST * total and ",
+        "        if ",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "the loop goes after the interrupts of other programs",
+        INTERRUPTS,
+        "        if total < INTERRUPTS_MIN:\n",
+        "        if False:\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "the loop goes where the disk has interrupted since the machine started",
+        INTERRUPTS,
+        "zip(counts, before, strict=False)",
+        "zip(counts, before or [0] * len(counts), strict=False)",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "the loop stays on the processor of the disk for good",
+        INTERRUPTS,
+        "                os.sched_setaffinity(0, allowed)\n",
+        "                pass\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "interrupts that cannot be read are read after each look",
+        INTERRUPTS,
+        "                    self._files = ()\n",
+        "                    pass\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "a partition has no interrupts",
+        INTERRUPTS,
+        "        for above in disk.parents:\n",
+        "        for above in (disk, disk.parent):\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "a volume on a mirror has no interrupts",
+        INTERRUPTS,
+        "        left += parts\n",
+        "        disks += parts\n",
+        INTERRUPTS_TESTS,
+    ),
+    Mutant(
+        "the loop is never taken to where the disk interrupts",
+        CORE + "store/commit/local.py",
+        "                    self._interrupts.written()\n",
+        "",
+        ("tests/core/store/commit/test_inline_commits.py",),
     ),
     Mutant(
         "a client that sends several requests at a time has them read one by one",

@@ -6,10 +6,10 @@ that falls asleep and is woken with cold caches. So its socket is polled for a m
 
 The rule: the socket is polled only if nobody else has had a turn for a while and the client's
 requests are all done; one poll takes at most :data:`POLL_S`, and consecutive polls at most
-:data:`WITHOUT_PASS_S` without a pass of the loop. After a poll that found nothing the client is not
-polled for some turns. A poll that finds something at once means a quick client, or one that does
-not wait for each answer, whose requests are better read together. The next answers show which; the
-latter is not polled for a long time.
+:data:`WITHOUT_PASS_S` without a pass of the loop. After two polls in a row that found nothing the
+client is not polled for some turns. A poll that finds something at once means a quick client, or
+one that does not wait for each answer, whose requests are better read together. The next answers
+show which; the latter is not polled for a long time.
 """
 
 import os
@@ -28,8 +28,9 @@ REST_TURNS: Final = 64
 """Turns without a poll, for a client that sends before it has its answers."""
 
 VAIN_REST_TURNS: Final = 4
-"""The same after a poll in vain: for a client that is always slower, one turn in five is a poll
-longer."""
+"""The same after two polls in vain: for a client that is always slower, one turn in five is a poll
+longer. One alone means little: a quick client was slow once, because something else took its core,
+or the kernel took longer to wake it. Four turns without a poll would cost twice the poll."""
 
 CLEAR_ANSWERS: Final = 2
 """Answers in a row without earlier input that show that a client waits for them. One is not enough:
@@ -66,6 +67,8 @@ class Polling:
         self._seconds = seconds
         self._may_poll = cores > 1
         self._rest = REST_TURNS
+        self._was_vain = False
+        """The last poll found nothing."""
         self._sure = 0
         """Polls that may still find something at once, of a client known to wait for its
         answers."""
@@ -113,6 +116,7 @@ class Polling:
             return b""
         receive, until = self._link.receive_now, self._seconds() + POLL_S
         if data := receive(size):
+            self._was_vain = False
             if self._sure:
                 self._sure -= 1
             elif not self.asks:
@@ -123,6 +127,9 @@ class Polling:
             return data
         while self._seconds() < until:
             if data := receive(size):
+                self._was_vain = False
                 return data
-        self._rest = VAIN_REST_TURNS
+        if self._was_vain:
+            self._rest = VAIN_REST_TURNS
+        self._was_vain = True
         return b""

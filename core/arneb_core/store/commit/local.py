@@ -7,12 +7,14 @@ until the disk works again, and if the process ends before, nobody was told anyt
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Final, Protocol, TypeVarTuple
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed
 from arneb_core.store.commit.commit_log import Ended, Ending, Lent
+from arneb_core.store.commit.disk_interrupts import DiskInterrupts
 from arneb_core.store.commit.inline_commits import BesideCommits, InlineCommits
 from arneb_core.store.format.changes import Changes, CommitReport
 
@@ -40,6 +42,9 @@ class CommittingStore(Protocol):
 
     @property
     def needs_takeover(self) -> bool: ...
+
+    @property
+    def path(self) -> Path: ...
 
 
 class InLoop(Protocol):
@@ -76,6 +81,7 @@ class LocalCommitLog:
         self._store = store
         self._in_loop = in_loop
         self._inline = InlineCommits(store.commit_tiny)
+        self._interrupts = DiskInterrupts.of(store.path)
         self._beside = BesideCommits(store.commit_tiny, store.commit_beside)
         self._under_way = 0
         """Work for the thread; while there is none, the loop may use the store."""
@@ -112,6 +118,7 @@ class LocalCommitLog:
             if suits and not self._under_way:
                 report = inline.commit(changes)
                 if report is not None:
+                    self._interrupts.written()
                     return report
             for_journal = inline.for_journal
         self._under_way += 1

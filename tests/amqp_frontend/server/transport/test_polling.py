@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
+import pytest
 import trio
 
 from arneb_amqp.server.transport.polling import (
@@ -86,13 +87,36 @@ async def test_a_client_that_answers_soon_is_read_without_a_pass() -> None:
     assert (reading.bytes.polls, reading.bytes.passes) == (2, 0)
 
 
-async def test_polling_in_vain_is_short_and_stops_for_a_while() -> None:
+async def test_polling_in_vain_is_short_and_stops_for_a_while_after_the_second_time() -> None:
+    reading = Reading()
+    await reading.rested()
+    for polls in range(1, 3):
+        assert await reading.read() == b"passed"
+        assert 4 * polls <= reading.bytes.polls <= 5 * polls
+    await reading.rested(VAIN_REST_TURNS)
+    assert await reading.read([b"", b"soon"]) == b"soon"
+
+
+@pytest.mark.parametrize("soon", [[b"soon"], [b"", b"soon"]])
+async def test_a_client_that_is_slow_now_and_then_is_polled_all_the_same(
+    soon: list[bytes],
+) -> None:
+    reading = Reading()
+    await reading.rested()
+    for _ in range(10):
+        assert await reading.read() == b"passed"
+        assert await reading.read(soon) == b"soon"
+
+
+async def test_a_client_that_is_always_slow_is_polled_in_one_turn_of_five() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read() == b"passed"
-    assert 4 <= reading.bytes.polls <= 5
-    await reading.rested(VAIN_REST_TURNS)
-    assert await reading.read([b"", b"soon"]) == b"soon"
+    for _ in range(10):
+        reading.bytes.polls = 0
+        assert await reading.read() == b"passed"
+        assert reading.bytes.polls
+        await reading.rested(VAIN_REST_TURNS)
 
 
 async def test_a_client_that_had_already_sent_more_is_not_polled_for_a_while() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.commit import inline_commits
+from arneb_core.store.commit import inline_commits, local
 from arneb_core.store.commit.commit_log import (
     LARGE_BYTES_MAX,
     LARGE_ENTRY_BYTES,
@@ -408,6 +408,7 @@ class StalledOnce:
         return None
 
     needs_takeover = False
+    path = Path("/proc")  # on no disk
 
 
 def commit_by(store: StalledOnce, times: int) -> Counter[tuple[str, str]]:
@@ -507,3 +508,24 @@ async def publish_soon(engine: Engine, body: bytes) -> Exception | None:
     for _ in range(100):
         await trio.lowlevel.checkpoint()
     return outcome.calls[0] if outcome.calls else None
+
+
+def test_the_loop_goes_where_the_disk_interrupts_after_its_own_writes_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by: list[str] = []
+
+    class Noted:
+        @classmethod
+        def of(cls, directory: Path) -> "Noted":
+            assert directory == StalledOnce.path
+            return cls()
+
+        def written(self) -> None:
+            by.append(threading.current_thread().name)
+
+    monkeypatch.setattr(local, "DiskInterrupts", Noted)
+    store = StalledOnce(journal_left=PAUSE_COMMITS + 10)
+    commit_by(store, SMALL_COMMITS_MIN + 1 + PAUSE_COMMITS + 12)
+    assert Counter(store.made)[LOOP, "journal"] == 1 + 12
+    assert by == [LOOP] * (1 + 10)  # what it could not write is not counted
