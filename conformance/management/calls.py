@@ -82,6 +82,7 @@ CALLS: Final = (
     Row("GET", "queues/"),
     Row("GET", "queues//"),
     Row("GET", f"queues/{V}?columns=name,arguments.x-max-length,none"),
+    Row("GET", f"queues/{V}?columns=name&columns=vhost"),
     Row("GET", f"queues/{V}?sort=name&sort_reverse=true&columns=name"),
     Row("GET", f"queues/{V}?page=1&page_size=2&sort=name&columns=name"),
     Row("GET", f"queues/{V}?page=2&page_size=2&sort=name&columns=name"),

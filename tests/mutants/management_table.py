@@ -317,6 +317,20 @@ MANAGEMENT_MUTANTS: Final = (
         ("tests/broker/http/management/requests/test_upload.py",),
     ),
     Mutant(
+        "the last of two parameters with one name counts",
+        HTTP + "answering.py",
+        "        return dict(reversed(found))\n",
+        "        return dict(found)\n",
+        OBJECT_TESTS,
+    ),
+    Mutant(
+        "a negative count gets nothing over HTTP",
+        HTTP + "topology/messages.py",
+        " if count >= 0 else TAKEN_MAX",
+        " if count >= 0 else 0",
+        OBJECT_TESTS,
+    ),
+    Mutant(
         "all users of an import are added in one turn",
         HTTP + "definitions/importing.py",
         "            while batch := list(islice(puts, PUTS_PER_TURN)):\n",

@@ -151,8 +151,10 @@ def _expect_whole_escapes(encoded: str) -> None:
 
 
 def _query(text: str) -> dict[str, str]:
+    """Read parameters. The first counts of those with one name, as in RabbitMQ."""
     try:
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=PARAMETERS_MAX))
+        found = parse_qsl(text, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+        return dict(reversed(found))
     except ValueError:
         raise bad_request(f"expected at most {PARAMETERS_MAX} parameters") from None
 

@@ -341,7 +341,8 @@ def _is_bad(answer: Answer) -> bool:
 
 
 def _query_of(scope: Scope) -> dict[str, str]:
-    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    found = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return dict(reversed(found))  # the first counts of those with one name
 
 
 def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:

@@ -364,6 +364,7 @@ async def test_unsupported_methods_and_options(tmp_path: Path) -> None:
     ("path", "shown"),
     [
         ("whoami?columns=name", {"name": ADMIN}),
+        ("whoami?columns=name&columns=tags", {"name": ADMIN}),
         ("cluster-name?columns=none", {}),
         ("global-parameters/g?columns=value.a,name", {"name": "g", "value": {"a": 1}}),
         ("bindings/v%2Fm/e/amq.direct/q/q?columns=routing_key", [{"routing_key": "k"}]),
