@@ -114,8 +114,15 @@ def _set_log_level(session: Session) -> None:
 def _status(session: Session) -> None:
     overview = session.get("overview")
     [node] = session.get("nodes")
+    document = _status_document(overview, node, len(session.get("vhosts")))
+    session.says(f"Status of node {session.node} ...")
+    session.output.value(document, "\n".join(_status_lines(session.node, document, node)))
+
+
+def _status_document(overview: dict[str, Any], node: dict[str, Any], vhosts: int) -> dict[str, Any]:
+    """Return the node's state, in the words of ``rabbitmqctl status``."""
     alarms = [each for each in ("mem", "disk_free") if node[f"{each}_alarm"]]
-    found = {
+    return {
         "active_plugins": node["enabled_plugins"],
         "alarms": [{"mem": "memory", "disk_free": "disk"}[each] for each in alarms],
         "config_files": node["config_files"],
@@ -147,14 +154,17 @@ def _status(session: Session) -> None:
         "totals": {
             "connection_count": overview["object_totals"]["connections"],
             "queue_count": overview["object_totals"]["queues"],
-            "virtual_host_count": len(session.get("vhosts")),
+            "virtual_host_count": vhosts,
         },
         "uptime": node["uptime"] // 1000,
         "vm_memory_high_watermark_limit": node["mem_limit"],
         "vm_memory_high_watermark_setting": {"absolute": node["mem_limit"]},
     }
-    session.says(f"Status of node {session.node} ...")
-    lines = [
+
+
+def _status_lines(name: str, found: dict[str, Any], node: dict[str, Any]) -> list[str]:
+    """Return the same as lines of text."""
+    return [
         "Runtime\n",
         f"OS PID: {found['pid']}",
         f"Uptime (seconds): {found['uptime']}",
@@ -164,7 +174,7 @@ def _status(session: Session) -> None:
         "\nData directory\n",
         f"Node data directory: {found['data_directory']}",
         "\nAlarms\n",
-        *([f"{each} alarm on node {session.node}" for each in found["alarms"]] or ["(none)"]),
+        *([f"{each} alarm on node {name}" for each in found["alarms"]] or ["(none)"]),
         "\nMemory\n",
         f"Total memory used: {node['mem_used'] / 1e9:.4f} gb",
         f"Memory high watermark setting: computed to: {node['mem_limit'] / 1e9:.4f} gb",
@@ -180,7 +190,6 @@ def _status(session: Session) -> None:
         "\nListeners\n",
         *map(_listener_line, found["listeners"]),
     ]
-    session.output.value(found, "\n".join(lines))
 
 
 _PURPOSES: Final = {
