@@ -10,8 +10,10 @@ from arneb_amqp.wire.constants import (
     FRAME_BYTES_MAX_DEFAULT,
     FRAME_BYTES_MIN,
     HEARTBEAT_S_DEFAULT,
+    LONG_MAX,
     MESSAGE_BYTES_MAX_DEFAULT,
     PARTIAL_BYTES_MAX_DEFAULT,
+    SHORT_MAX,
 )
 from arneb_core.access.defaults import LimitsOf, PolicyOf, VhostDefaults
 from arneb_core.access.errors import InvalidAccess
@@ -151,6 +153,14 @@ class DefaultOperatorPolicy:
         return PolicyOf(self.name, self.vhost_pattern, self.queue_pattern, set_)
 
 
+RANGES: Final = {
+    "channel_max": (0, SHORT_MAX),
+    "frame_bytes_max": (0, LONG_MAX),
+    "heartbeat_s": (0, SHORT_MAX),
+}
+"""What ``connection.tune`` has room for."""
+
+
 @dataclass(frozen=True, slots=True)
 class AmqpConfig:
     """What the server offers, demands and bounds."""
@@ -237,6 +247,16 @@ class AmqpConfig:
 
     def __post_init__(self) -> None:
         _check_pattern("password_pattern", self.password_pattern)
+        for name, (least, most) in RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(
+                    f"expected {name} from {least} to {most}, got {getattr(self, name)}"
+                )
+        if not self.handshake_s > 0:
+            raise ValueError(f"expected handshake_s of more than 0, got {self.handshake_s}")
+        for name in ("close_s", "consumer_timeout_s", "message_bytes_max", "certificate_san_index"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"expected {name} of at least 0, got {getattr(self, name)}")
         if self.frame_bytes_max and self.frame_bytes_max < FRAME_BYTES_MIN:
             raise ValueError(
                 f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "
@@ -252,10 +272,6 @@ class AmqpConfig:
             raise ValueError(
                 f"expected default_queue_type to be one of {', '.join(QUEUE_TYPES)}, "
                 f"got {self.default_queue_type!r}"
-            )
-        if self.consumer_timeout_s < 0:
-            raise ValueError(
-                f"expected consumer_timeout_s of at least 0, got {self.consumer_timeout_s}"
             )
         if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high < self.outbox_bytes_max:
             raise ValueError("expected outbox_bytes_low below _high below _max")

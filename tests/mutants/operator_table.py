@@ -9,6 +9,7 @@ from tests.mutants.table import Mutant
 
 BROKER: Final = "broker/arneb/"
 CONTROL_TESTS: Final = ("tests/broker/control/test_serving.py",)
+CONFIG_TESTS: Final = ("tests/broker/settings/test_config.py",)
 NODE_TESTS: Final = ("tests/broker/node/test_node.py",)
 AUDIT_TESTS: Final = ("tests/broker/logs/test_audit_log.py",)
 PROGRAM_TESTS: Final = ("tests/broker/ctl/test_program.py",)
@@ -18,6 +19,20 @@ STARTED_TESTS: Final = ("tests/broker/servers/test_started.py",)
 DOCTOR_TESTS: Final = ("tests/broker/doctor/test_doctor.py",)
 
 OPERATOR_MUTANTS: Final = (
+    Mutant(
+        "a heartbeat in milliseconds is accepted, and then no client can connect",
+        "amqp_frontend/arneb_amqp/config.py",
+        '    "heartbeat_s": (0, SHORT_MAX),\n',
+        "",
+        CONFIG_TESTS,
+    ),
+    Mutant(
+        "a time that is no number is accepted, and ends every connection",
+        BROKER + "settings/table.py",
+        "    return type(value) is not float or isfinite(value)\n",
+        "    return True\n",
+        CONFIG_TESTS,
+    ),
     Mutant(
         "a store is taken for healthy if another process has its dead broker's number",
         BROKER + "doctor/directory.py",

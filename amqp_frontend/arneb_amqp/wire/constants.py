@@ -44,6 +44,11 @@ BASIC_ACK: Final = (CLASS_BASIC, 80)
 BASIC_REJECT: Final = (CLASS_BASIC, 90)
 BASIC_NACK: Final = (CLASS_BASIC, 120)
 
+SHORT_MAX: Final = (1 << 16) - 1
+"""The largest number in a field of the type ``short``."""
+LONG_MAX: Final = (1 << 32) - 1
+"""The largest in one of the type ``long``."""
+
 FRAME_BYTES_MIN: Final = 4096
 """4.2.3: every peer must take frames of this size; also the limit until tuning is done."""
 FRAME_BYTES_MAX_DEFAULT: Final = 131_072

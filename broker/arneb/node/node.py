@@ -64,7 +64,7 @@ def _is_time(value: object) -> bool:
 
 
 ADJUSTABLE: Final[Mapping[str, Callable[[object], bool]]] = {
-    "channel_max": _is_count,
+    "channel_max": lambda value: type(value) is int and value in range(1 << 16),
     "consumer_timeout_s": _is_time,
     "loopback_users": _are_texts,
 }

@@ -341,6 +341,10 @@ def _read_file(file: Path) -> Mapping[str, Any]:
         raise ConfigInvalid(f"{file}: not UTF-8 text at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid(f"{file}: not TOML: {error}") from error
+    except ValueError as error:
+        raise ConfigInvalid(f"{file}: a number with too many digits") from error
+    except RecursionError as error:
+        raise ConfigInvalid(f"{file}: lists or tables nested too deeply") from error
 
 
 def _read_table(table: Mapping[str, Any], file: Path | None) -> Config:
@@ -348,7 +352,7 @@ def _read_table(table: Mapping[str, Any], file: Path | None) -> Config:
     parent = Path() if file is None else file.parent
 
     def read_path(value: Any) -> Path:
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or "\0" in value:
             raise ValueError(f"expected a path, got {value!r}")
         return parent / value
 

@@ -10,6 +10,7 @@ than one that is refused.
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from math import isfinite
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
@@ -96,8 +97,17 @@ def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> A
     expected = _TOML_TYPES[kind]
     # bool is a subclass of int, but ``port = true`` is not a number in TOML.
     if type(value) is kind or (kind is float and type(value) is int):
-        return kind(value)
+        if _fits(value):
+            return kind(value)
+        expected = _BOUNDED[kind]
     raise ConfigInvalid(f"{where}: expected {expected}, got {_shown(value)}")
+
+
+def _fits(value: Any) -> bool:
+    """Whether a number, if it is one, can be stored, sent and waited for."""
+    if type(value) is int:
+        return -WHOLE_NUMBERS <= value < WHOLE_NUMBERS
+    return type(value) is not float or isfinite(value)
 
 
 _TOML_TYPES: Final[Mapping[Any, str]] = {
@@ -106,6 +116,14 @@ _TOML_TYPES: Final[Mapping[Any, str]] = {
     float: "a number",
     str: "text",
 }
+
+_BOUNDED: Final[Mapping[Any, str]] = {
+    int: "a whole number of at most 64 bits",
+    float: "a finite number",
+}
+
+WHOLE_NUMBERS: Final = 1 << 63
+"""Those of TOML have 64 bits, one of them for the sign."""
 
 
 def _unknown(dotted: str, key: str, known: list[str], where: str) -> str:

@@ -187,6 +187,7 @@ async def test_the_settings_of_new_connections_can_be_changed(tmp_path: Path) ->
             {"consumer_timeout_s": -1},
             {"loopback_users": "guest"},
             {"channel_max": None},
+            {"channel_max": 65_536},
         ):
             with pytest.raises(NotPossible):
                 await node.adjust(wrong)

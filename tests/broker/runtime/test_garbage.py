@@ -84,6 +84,9 @@ async def run(broker: Broker, nursery: trio.Nursery) -> None:
 async def test_a_full_collection_examines_only_what_was_created_since_the_last(
     broker: Broker,
 ) -> None:
+    gc.collect()
+    # Python 3.12 counts its own immortal objects as frozen.
+    immortal = gc.get_freeze_count()
     async with trio.open_nursery() as nursery:
         await run(broker, nursery)
         many = [Thing() for _ in range(20_000)]
@@ -95,7 +98,7 @@ async def test_a_full_collection_examines_only_what_was_created_since_the_last(
     assert gc.get_freeze_count() > 20_000, "a stop must not look at all objects"
     assert gc.get_threshold() != (OBJECTS_EACH, 0, 0)
     thaw()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= immortal
     assert many
 
 

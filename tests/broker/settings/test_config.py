@@ -84,6 +84,22 @@ def test_a_flag_overrides_the_file(tmp_path: Path) -> None:
             "delayed.tracker: expected one of bucket, memory, got 'disk'",
         ),
         ("[delayed]\ntracker = []", "delayed.tracker: expected one of bucket, memory, got []"),
+        ("[amqp]\nheartbeat_s = 100000", "amqp: expected heartbeat_s from 0 to 65535, got 100000"),
+        ("[amqp]\nchannel_max = -1", "amqp: expected channel_max from 0 to 65535, got -1"),
+        (
+            "[amqp]\nframe_bytes_max = 4294967296",
+            "amqp: expected frame_bytes_max from 0 to 4294967295, got 4294967296",
+        ),
+        ("[amqp]\nhandshake_s = 0", "amqp: expected handshake_s of more than 0, got 0.0"),
+        ("[amqp]\nhandshake_s = nan", "amqp.handshake_s: expected a finite number, got nan"),
+        ("[amqp]\nclose_s = -1", "amqp: expected close_s of at least 0, got -1.0"),
+        (
+            "[amqp]\nmessage_bytes_max = -1",
+            "amqp: expected message_bytes_max of at least 0, got -1",
+        ),
+        ('data_dir = "a\\u0000b"', r"data_dir: expected a path, got 'a\x00b'"),
+        ("x = " + "9" * 5000, "a number with too many digits"),
+        ("x = " + "[" * 100_000, "lists or tables nested too deeply"),
         ("amqp =", "not TOML: Invalid value (at end of document)"),
     ],
 )

@@ -85,6 +85,13 @@ def test_any_table_is_read_or_refused_in_one_line(table: dict[str, object]) -> N
         ({"needy": [{"needed": "x"}, {}]}, '"needy[1].needed" is missing'),
         ({"enabled": 1}, "enabled: expected true or false, got 1"),
         ({"inner": {"size_bytes": True}}, "inner.size_bytes: expected a whole number, got True"),
+        (
+            {"inner": {"size_bytes": 1 << 63}},
+            "inner.size_bytes: expected a whole number of at most 64 bits, got 9223372036854775808",
+        ),
+        ({"ratio": 1 << 2000}, f"ratio: expected a finite number, got {str(1 << 2000)[:37]}..."),
+        ({"ratio": float("nan")}, "ratio: expected a finite number, got nan"),
+        ({"ratio": float("-inf")}, "ratio: expected a finite number, got -inf"),
         ({"inner": 3}, "inner: expected a table, got 3"),
         ({"ratio": 2}, "expected a ratio from 0 to 1, got 2.0"),
     ],
