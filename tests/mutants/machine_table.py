@@ -11,6 +11,8 @@ MODEL_TESTS: Final = ("tests/core/subscription/test_machine_model.py",)
 SCRIPTS: Final = ("tests/core/subscription/test_machine.py",)
 LEAVING: Final = ("tests/core/subscription/departures/test_leaving.py",)
 
+HOLDERS_TESTS: Final = ("tests/core/subscription/state/test_holders.py",)
+
 MACHINE_MUTANTS: Final = (
     Mutant(
         "a turn that was given is requested again",
@@ -131,5 +133,19 @@ MACHINE_MUTANTS: Final = (
         "        if len(positions) > DELIVERIES_MAX and self._delivery.is_crowded:\n",
         "        if False:\n",
         ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
+    ),
+    Mutant(
+        "an acknowledgement of what others hold asks everybody",
+        "core/arneb_core/subscription/state/holders.py",
+        "        if len(consumers) <= self._few:\n",
+        "        if len(consumers) >= 0:\n",
+        HOLDERS_TESTS,
+    ),
+    Mutant(
+        "what was delivered since is not taken away from its holder",
+        "core/arneb_core/subscription/state/in_flight.py",
+        "            self._note_whole(run.positions)\n",
+        "",
+        HOLDERS_TESTS,
     ),
 )

@@ -270,4 +270,13 @@ class Machine(RuleBasedStateMachine):
         return found
 
 
+class AmongMany(Machine):
+    """The same with any number of consumers too many to be asked one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.play.state.holders._few = 0
+
+
 TestMachine = Machine.TestCase
+TestAmongMany = AmongMany.TestCase

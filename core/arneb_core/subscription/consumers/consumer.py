@@ -61,6 +61,7 @@ class AttachedConsumer(InFlight):
         self._returns = answering.returns
         self._dead_lettering = answering.dead_lettering
         self._era = answering.state.era
+        self.holders = answering.state.holders
 
     def __repr__(self) -> str:
         state = f"{self.in_flight} in flight" if self.attached else "detached"

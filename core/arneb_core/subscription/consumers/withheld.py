@@ -103,8 +103,8 @@ class Withheld:
         consumers have of it: Java's client acknowledges a batch once it has processed all of it,
         and counts from when it comes."""
         held = [each for each in (*positions, *masks) if self._is_held(each)]
-        for consumer in list(self._state.consumers.values()):
-            divided = [each for each in held if each in consumer.masks]
+        for consumer, here in self._state.holders.of(held):
+            divided = [each for each in here if each in consumer.masks]
             self._returns.release(consumer, divided, count=False)
         self._returns.release(self.holder, held, count=True, masks=masks or None)
         # The reader passed over them while it read ahead.
@@ -139,7 +139,7 @@ class Withheld:
         """Withhold an entry that is not divided. Return it if nobody had it."""
         holder = self.holder
         nobodys = [position]
-        for consumer in self._state.consumers.values():
+        for consumer, _ in self._state.holders.of([position]):
             if position in consumer.whole:
                 size = consumer.sizes.get(position, 1)
                 if size != 1:
@@ -158,7 +158,7 @@ class Withheld:
         wanted = mask & unacked & ~holder.masks.get(position, 0)
         if not wanted:
             return []
-        for consumer in state.consumers.values():
+        for consumer, _ in state.holders.of([position]):
             if position in consumer.whole:
                 # The batch is divided from now on: its other messages stay with the consumer.
                 consumer.whole.discard(position)

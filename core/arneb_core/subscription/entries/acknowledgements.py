@@ -111,8 +111,8 @@ class Acknowledgements:
     def _take_away(self, positions: Sequence[Position]) -> None:
         """Take entries away from their holders: they were acknowledged by a consumer that did not
         hold them, one that came back after losing its connection."""
-        for consumer in self._state.consumers.values():
-            consumer.discard(positions)
+        for consumer, held in self._state.holders.of(positions):
+            consumer.discard(held)
         if self._state.withheld is not None:
             self._state.withheld.discard(positions)
 
@@ -132,7 +132,7 @@ class Acknowledgements:
 
     def _take_messages_away(self, position: Position, mask: int) -> None:
         """The same for some messages of a batch that its holder has as a whole."""
-        for consumer in self._state.consumers.values():
+        for consumer, _ in self._state.holders.of([position]):
             if position in consumer.whole:
                 consumer.shrink(position, mask, self.acks)
 

@@ -24,6 +24,21 @@ class Watching(Protocol):
         ...
 
 
+class Noting(Protocol):
+    """Notes at which consumer entries are in flight, while that is asked for."""
+
+    is_kept: bool
+    """It is asked for."""
+
+    def took(self, consumer: "InFlight", whole: Iterable[Position]) -> None:
+        """Note that ``consumer`` has these as a whole."""
+        ...
+
+    def divided(self, positions: Iterable[Position]) -> None:
+        """Note that several consumers may have parts of these."""
+        ...
+
+
 class InFlight:
     """What is in flight at one consumer, and how much more it may get."""
 
@@ -40,6 +55,8 @@ class InFlight:
         self._windows = (*spec.windows, *unacked)
         self.keys: Watching | None = None
         """Told of what is no longer in flight here, if anything must be."""
+        self.holders: Noting | None = None
+        """Told of what is in flight here, while that is asked for."""
         self.attached = True
         self.delivered_messages_total = 0
         """Messages ever delivered here."""
@@ -98,9 +115,11 @@ class InFlight:
         if not self.spec.acks:
             self.freed(messages)
         elif is_divided and run.masks is not None:
+            self._note_divided(run.masks)
             for position, mask in run.masks.items():
                 self.masks[position] = self.masks.get(position, 0) | mask
         else:
+            self._note_whole(run.positions)
             self.whole.update(run.positions)
             if sizes is not None:
                 held = zip(run.positions, sizes, strict=True)
@@ -160,6 +179,8 @@ class InFlight:
 
     def restored(self, held: "Held") -> None:
         """Put ``held`` in flight here again: the commit that acknowledged it failed."""
+        self._note_whole(held.whole)
+        self._note_divided(held.masks)
         self.whole.update(held.whole)
         self.sizes.update((position, size) for position, size in held.whole.items() if size != 1)
         for position, mask in held.masks.items():
@@ -180,6 +201,14 @@ class InFlight:
                     sharers[self] = None
                 for other in sharers:
                     other.wake()
+
+    def _note_whole(self, positions: Iterable[Position]) -> None:
+        if self.holders is not None and self.holders.is_kept:
+            self.holders.took(self, positions)
+
+    def _note_divided(self, masks: Iterable[Position]) -> None:
+        if self.holders is not None and self.holders.is_kept:
+            self.holders.divided(masks)
 
     def leave_windows(self) -> None:
         """Stop sharing any window."""

@@ -29,6 +29,7 @@ from arneb_core.subscription.state.effects import (
     WriteCursor,
 )
 from arneb_core.subscription.state.history import History
+from arneb_core.subscription.state.holders import Holders
 from arneb_core.subscription.state.in_flight import InFlight
 
 NO_LIMITS: Final = Limits()
@@ -58,6 +59,7 @@ class SubscriptionState:
         "gone",
         "history",
         "holder",
+        "holders",
         "is_departing",
         "is_leaving",
         "is_resting",
@@ -105,6 +107,7 @@ class SubscriptionState:
         """As :attr:`type`, but kept when the last consumer leaves."""
         self.limits = NO_LIMITS
         self.consumers: dict[Receiver, InFlight] = {}
+        self.holders = Holders(self.consumers)
         self.holder = InFlight(HOLDER)
         """Departing entries are in flight here until they have reached their target."""
         self.withheld: InFlight | None = None
