@@ -40,6 +40,27 @@ def test_reading_goes_on_at_an_id_that_was_written_down(connect: Connect, topic:
     assert found == numbers(12, first=8)
 
 
+def test_no_two_topics_have_an_id_in_common(client: pulsar.Client, topic: str) -> None:
+    ids = [
+        each
+        for number in range(4)
+        for each in send(client.create_producer(f"{topic}-{number}"), numbers(5))
+    ]
+    assert len({(each.ledger_id(), each.entry_id(), each.batch_index()) for each in ids}) == 20
+
+
+def test_an_id_of_another_topic_acknowledges_nothing(client: pulsar.Client, topic: str) -> None:
+    topics = [f"{topic}-{number}" for number in range(2)]
+    consumers = [client.subscribe(each, "s", SHARED) for each in topics]
+    ids = [send(client.create_producer(each), numbers(1))[0] for each in topics]
+    for consumer, of_another in zip(consumers, reversed(ids), strict=True):
+        assert payloads(take(consumer, 1)) == [b"0"]
+        consumer.acknowledge(of_another)
+        consumer.close()
+    for each in topics:
+        assert_gets(client.subscribe(each, "s", SHARED), [b"0"])
+
+
 def test_the_ends_are_ids_too() -> None:
     for end in (pulsar.MessageId.earliest, pulsar.MessageId.latest):
         assert pulsar.MessageId.deserialize(end.serialize()) == end

@@ -94,6 +94,30 @@ def test_what_is_not_acknowledged_in_time_comes_again(client: pulsar.Client, top
         consumer.acknowledge(message)
 
 
+def test_what_comes_again_may_be_of_several_topics(client: pulsar.Client, topic: str) -> None:
+    # The timer tells the messages of its consumer apart by their ids, and nothing else.
+    topics = [f"{topic}-{number}" for number in range(3)]
+    consumer = client.subscribe(topics, "s", SHARED, unacked_messages_timeout_ms=ACK_TIMEOUT_MS)
+    expected = sorted(send_each(client, topics))
+    assert sorted(each.data() for each in take(consumer, 6)) == expected
+    again = [consumer.receive(4 * ACK_TIMEOUT_MS) for _ in range(6)]
+    assert sorted(each.data() for each in again) == expected
+    assert {each.redelivery_count() for each in again} == {1}
+    for message in again:
+        consumer.acknowledge(message)
+
+
+def send_each(client: pulsar.Client, topics: list[str]) -> list[bytes]:
+    """Send two messages to each topic, and return them."""
+    sent = []
+    for topic in topics:
+        payloads = [f"{topic} {number}".encode() for number in range(2)]
+        ids = send(client.create_producer(topic, batching_enabled=False), payloads)
+        assert len(ids) == 2
+        sent += payloads
+    return sent
+
+
 def test_clients_identify_themselves(client: pulsar.Client, admin: Admin, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_name="me", properties={"shop": "Oslo"})
     producer = client.create_producer(topic, producer_name="you", properties={"line": "7"})

@@ -34,6 +34,8 @@ ACTIVE_TESTS: Final = (
     "tests/pulsar_frontend/server/test_active_consumers.py",
 )
 
+IDS_TESTS: Final = ("tests/pulsar_frontend/server/test_ids_of_topics.py",)
+
 PULSAR_MUTANTS: Final = (
     Mutant(
         "a topic gets the schema of a client that takes any",
@@ -460,5 +462,43 @@ PULSAR_MUTANTS: Final = (
         "effect.initial_subscription and effect.topic.is_persistent:",
         "effect.initial_subscription:",
         ("tests/pulsar_frontend/server/test_non_persistent.py",),
+    ),
+    Mutant(
+        "messages of two topics are delivered with the same ids",
+        PULSAR + "server/attachments.py",
+        "events.ConsumerAttached(effect.key, LedgerIds(topic.id))",
+        "events.ConsumerAttached(effect.key)",
+        IDS_TESTS,
+    ),
+    Mutant(
+        "receipts of two topics have the same ids",
+        PULSAR + "server/publishing.py",
+        "        run.ledger_ids = LedgerIds(topic.id)\n",
+        "",
+        IDS_TESTS,
+    ),
+    Mutant(
+        "a new epoch of a consumer forgets its topic's number",
+        PULSAR + "session/consume/consumer.py",
+        "self.consumer_id, self.partition, epoch, self.counts, self.ledger_ids\n",
+        "self.consumer_id, self.partition, epoch, self.counts\n",
+        ("tests/pulsar_frontend/session/consume/test_ids.py",),
+    ),
+    Mutant(
+        "an id of another topic acknowledges a message of this one",
+        "core/arneb_core/api/entries/ledger_ids.py",
+        "        if mark and mark != self._mark:\n",
+        "        if False:\n",
+        (
+            "tests/core/api/entries/test_ledger_ids.py",
+            "tests/pulsar_frontend/packing/test_message_ids.py",
+        ),
+    ),
+    Mutant(
+        "an id that was saved before ids had a topic's number means nothing",
+        "core/arneb_core/api/entries/ledger_ids.py",
+        "        if mark and mark != self._mark:\n",
+        "        if mark != self._mark:\n",
+        ("tests/core/api/entries/test_ledger_ids.py",),
     ),
 )

@@ -80,8 +80,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "an empty topic ends nowhere, and not where its subscriptions begin",
         PULSAR + "admin/documents/internal_documents.py",
-        "    return render(before(topic.next_append) if topic.last is None else topic.last)\n",
-        '    return "-1:-1" if topic.last is None else render(topic.last)\n',
+        "    last = before(topic.next_append) if topic.last is None else topic.last\n",
+        '    if (last := topic.last) is None:\n        return "-1:-1"\n',
         (TESTS + "admin/topics/test_one_log.py",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
@@ -16,7 +17,9 @@ from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Field
 
-LEDGERS = st.integers(1, (1 << 31) - 1)
+TOPIC = TopicId(7)
+IDS = LedgerIds(TOPIC)
+LEDGERS = st.integers(1, (1 << 30) - 1)
 FIRSTS = st.sampled_from([0, 1, 126, 127, 128, 5_000, 16_383, 16_384, 65_535, 2_097_150]) | (
     st.integers(0, 1 << 31)
 )
@@ -42,7 +45,7 @@ def test_a_varint_has_no_negative_numbers() -> None:
 def column(
     topic: str, ledger: int, positions: Any, indexes: list[int] | None, field: Field
 ) -> list[Any]:
-    span = Span(TopicId(1), full_name(topic), position_at(ledger, 0), Position(1 << 62), 1)
+    span = Span(TOPIC, full_name(topic), position_at(ledger, 0), Position(1 << 62), 1)
     made = Places(span).column(field, positions, indexes)
     assert isinstance(made, pa.Array)
     made.validate(full=True)
@@ -56,7 +59,7 @@ def test_ids_counted_up_equal_ids_made_singly(
 ) -> None:
     partition = 3 if topic.endswith("3") else -1
     positions = range(position_at(ledger, first), position_at(ledger, first) + count)
-    expected = [message_id(ledger, first + i, partition, -1) for i in range(count)]
+    expected = [message_id(IDS.of(ledger), first + i, partition, -1) for i in range(count)]
     assert column(topic, ledger, positions, None, Field.MESSAGE_ID) == expected
     assert column(topic, ledger, list(positions), None, Field.MESSAGE_ID) == expected
     assert column(topic, ledger, positions, None, Field.ENTRY_ID) == list(
@@ -71,7 +74,7 @@ def test_rows_of_batches_have_ids_with_their_index(
     positions = [position_at(ledger, entry) for entry, _ in rows]
     indexes = [index for _, index in rows]
     assert column("t", ledger, positions, indexes, Field.MESSAGE_ID) == [
-        message_id(ledger, entry, -1, index) for entry, index in rows
+        message_id(IDS.of(ledger), entry, -1, index) for entry, index in rows
     ]
     assert column("t", ledger, positions, indexes, Field.BATCH_INDEX) == indexes
     assert column("t", ledger, positions, indexes, Field.ENTRY_ID) == [row[0] for row in rows]

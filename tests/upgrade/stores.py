@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,7 @@ from conformance.brokers.arneb import ALL_PROTOCOLS, Arneb
 from conformance.management.client import Client as Management
 from conformance.toolbox import extract
 
+from arneb_core.api.entries.ledger_ids import LOW_MASK
 from arneb_core.store.format.records import JournalState
 from arneb_core.store.format.schema import META_JOURNAL
 from arneb_core.store.journal.file import Reading, read_journal
@@ -33,6 +35,7 @@ from arneb_pulsar.client import (
     Batching,
     ConsumerOptions,
     InitialPosition,
+    MessageId,
     ProducerOptions,
     SubscriptionType,
     connect,
@@ -144,6 +147,11 @@ def _shown(body: bytes) -> str:
     return body.decode("latin-1") if len(body) < SHOWN_BYTES else sha256(body).hexdigest()
 
 
+def _as_recorded(found: MessageId) -> MessageId:
+    """The id as the brokers that made the stores showed it: without the topic's number."""
+    return replace(found, ledger_id=found.ledger_id & LOW_MASK)
+
+
 async def _pulsar(url: str, admin_url: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     async with connect(url) as client, administer(admin_url) as admin:
@@ -164,7 +172,7 @@ async def _pulsar(url: str, admin_url: str) -> dict[str, Any]:
                     message = await reader.read(SILENCE_S)
                     found[topic].append(
                         {
-                            "id": str(message.id),
+                            "id": str(_as_recorded(message.id)),
                             "key": message.key,
                             "value": _shown(message.data),
                             "properties": dict(message.properties),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import trio
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.entries.position import Position, render
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
@@ -181,17 +182,17 @@ async def in_pending(context: BrokerContext, request: AdminRequest) -> AdminRepl
     wanted = _id_in(request)
     found = [each for each in context.transactions.open if each.id == wanted]
     acks = [each for one in found for each in _acks(one, topic, subscription)]
-    return document(_in_pending(acks))
+    return document(_in_pending(acks, LedgerIds(topic.id)))
 
 
 async def position_in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return whether a message, or one of a batch, is acknowledged in an open transaction."""
-    _, subscription = _place(context, request)
+    topic, subscription = _place(context, request)
     ledger, entry = request.number("ledger"), request.number("entry")
     index = AdminRequest(request.query).number("batchIndex") if "batchIndex" in request.query else 0
     if min(ledger, entry, index) < 0:
         return document({"state": "InvalidPosition"})
-    position = Position(ledger << 32 | entry)
+    position = LedgerIds(topic.id).nearest(ledger, entry)
     mask = subscription.withheld_of(position)
     if position <= subscription.mark_delete:
         state = "MarkDelete"
@@ -254,9 +255,10 @@ def _transaction(found: OpenTransaction) -> Document:
     }  # fmt: skip
     acked: dict[str, Document] = {}
     for topic, name in sorted(found.subscriptions):
-        acked.setdefault(topic, {})[name] = _in_pending([])
+        acked.setdefault(topic, {})[name] = _in_pending([], AS_COUNTED)
     for each in found.acks.values():
-        acked.setdefault(each.topic.name, {})[each.subscription.name] = _in_pending([each])
+        ids, names = LedgerIds(each.topic.id), acked.setdefault(each.topic.name, {})
+        names[each.subscription.name] = _in_pending([each], ids)
     return {
         "txnId": str(found.id),
         "status": found.state.value,
@@ -274,7 +276,7 @@ def _in_buffer(found: OpenTransaction, topic: Topic | None) -> Document:
     return {"startPosition": start, "aborted": False}
 
 
-def _in_pending(acks: Iterable[Acks]) -> Document:
+def _in_pending(acks: Iterable[Acks], ids: LedgerIds) -> Document:
     """Return the last acknowledged position, and within a batch its last message."""
     ends = [
         (Position(position), 0 if position in each.whole else each.masks[Position(position)])
@@ -286,7 +288,7 @@ def _in_pending(acks: Iterable[Acks]) -> Document:
         return {"cumulativeAckPosition": None}
     position, mask = max(ends)
     index = f":{mask.bit_length() - 1}" if mask else ""
-    return {"cumulativeAckPosition": render(position) + index}
+    return {"cumulativeAckPosition": ids.render(position) + index}
 
 
 def _low_water_marks(request: AdminRequest) -> Document:

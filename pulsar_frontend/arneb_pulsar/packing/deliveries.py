@@ -13,6 +13,7 @@ from operator import itemgetter, lt
 from typing import Final
 
 from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.packing.counts import ConsumerCounts
@@ -97,8 +98,10 @@ class MessageFrames:
         partition: int = NO_PARTITION,
         epoch: int | None = None,
         counts: ConsumerCounts | None = None,
+        ids: LedgerIds = AS_COUNTED,
     ) -> None:
-        """``counts`` counts the bytes of bodies."""
+        """``counts`` counts the bytes of bodies; ``ids`` are the topic's."""
+        self._ids = ids
         self.counts = ConsumerCounts() if counts is None else counts
         self.consumer_id = consumer_id
         self.partition = partition
@@ -107,7 +110,7 @@ class MessageFrames:
         self._behind_id = b"" if partition == NO_PARTITION else partition_field
         epoch_field = b"" if epoch is None else FIELD_CONSUMER_EPOCH + varint(epoch)
         self._behind = self._behind_id + epoch_field
-        self._open_ledger(-1)
+        self._open_ledger(0)
 
     def __repr__(self) -> str:
         epoch = "" if self.epoch is None else f" in epoch {self.epoch}"
@@ -172,7 +175,8 @@ class MessageFrames:
 
     def _open_ledger(self, ledger: int) -> None:
         self._ledger = ledger
-        self._heads = LedgerHeads(self.consumer_id, ledger, self._behind_id, self._behind)
+        shown = self._ids.of(ledger)
+        self._heads = LedgerHeads(self.consumer_id, shown, self._behind_id, self._behind)
 
     def _special_command(self, position: Position, run: Deliveries) -> bytes | None:
         """Return the command of a redelivered or half-acknowledged entry; None for any other."""
@@ -180,7 +184,8 @@ class MessageFrames:
         mask = run.masks.get(position) if run.masks else None
         if not count and mask is None:
             return None
-        message_id = MessageIdData(ledgerId=position >> ENTRY_BITS, entryId=position & ENTRY_MASK)
+        ledger, entry = self._ids.place(position)
+        message_id = MessageIdData(ledgerId=ledger, entryId=entry)
         if self.partition != NO_PARTITION:
             message_id.partition = self.partition
         message = CommandMessage(consumer_id=self.consumer_id, message_id=message_id)

@@ -7,11 +7,9 @@ the log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) 
 from collections.abc import Sequence
 from typing import Final
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, ENTRIES, LARGEST, LedgerIds
 from arneb_core.api.entries.position import (
-    AFTER_ALL,
-    BEFORE_ALL,
     ENTRY_BITS,
-    ENTRY_MASK,
     Position,
     position_at,
 )
@@ -20,9 +18,6 @@ from arneb_pulsar.wire.counting import equally_long, put_counting
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from arneb_pulsar.wire.varint import from_varint, from_varints, varint
 
-LEDGERS: Final = 1 << 31
-ENTRIES: Final = 1 << ENTRY_BITS
-LARGEST: Final = (1 << 63) - 1
 BEFORE_FIRST: Final = (1 << 64) - 1
 """-1 in the unsigned fields of a message id."""
 
@@ -44,59 +39,62 @@ FIELD_LEDGER_ID: Final = b"\x08"
 FIELD_ENTRY_ID: Final = b"\x10"
 
 
-def position_of(message_id: MessageIdData) -> Position | None:
-    """Return the position that ``message_id`` names; None for an id that no entry can have."""
+def position_of(message_id: MessageIdData, ids: LedgerIds = AS_COUNTED) -> Position | None:
+    """Return the position that ``message_id`` names; None for an id that no entry can have.
+    ``ids``: the topic's, here and below."""
+    return ids.position(message_id.ledgerId, message_id.entryId)
+
+
+def place_of(message_id: MessageIdData) -> tuple[int, int]:
+    """Return ledger id and entry id, of which each may be negative."""
     ledger, entry = message_id.ledgerId, message_id.entryId
-    if ledger < LEDGERS and entry < ENTRIES:
-        return position_at(ledger, entry)
-    return None
+    return -1 if ledger > LARGEST else ledger, -1 if entry > LARGEST else entry
 
 
-def start_position_of(message_id: MessageIdData) -> Position:
+def start_position_of(message_id: MessageIdData, ids: LedgerIds = AS_COUNTED) -> Position:
     """Return the position from which to read for ``message_id``, ends of the log included.
 
     Ids that no entry has mean the nearest position: (5, -1) is the beginning of ledger 5.
     """
-    ledger, entry = message_id.ledgerId, message_id.entryId
-    if ledger > LARGEST:
-        return BEFORE_ALL
-    if ledger >= LEDGERS:
-        return AFTER_ALL
-    if entry > LARGEST:
-        return position_at(ledger, 0)
-    return position_at(ledger, min(entry, ENTRIES - 1))
+    return ids.nearest(*place_of(message_id))
 
 
 def message_id_of(
-    position: Position | None, partition: int = -1, batch_index: int = -1
+    position: Position | None,
+    partition: int = -1,
+    batch_index: int = -1,
+    ids: LedgerIds = AS_COUNTED,
 ) -> MessageIdData:
     """Return the id of a position; the bound before a ledger's first entry has the entry id -1."""
     if position is None:
         return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
-    ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
-    if entry == ENTRY_MASK:
-        ledger, entry = ledger + 1, BEFORE_FIRST
+    ledger, entry = ids.place(position)
     return MessageIdData(
-        ledgerId=ledger, entryId=entry, partition=partition, batch_index=batch_index
+        ledgerId=ledger, entryId=entry & BEFORE_FIRST, partition=partition, batch_index=batch_index
     )
 
 
 def split_acks(
-    ids: Sequence[MessageIdData], raw: bytes
+    ids: Sequence[MessageIdData], raw: bytes, ledger_ids: LedgerIds = AS_COUNTED
 ) -> tuple[list[Position], list[tuple[Position, int]]]:
     """Return whole entries, and (position, messages done) for half-acknowledged batches.
 
     ``raw`` is the command that ``ids`` came in. Ids that no entry can have are left out.
     """
-    if len(ids) >= NEIGHBOURS_MIN and (found := _neighbours(ids, raw) or _plain_ids(ids, raw)):
-        return found, []
+    if len(ids) >= NEIGHBOURS_MIN:
+        found = _neighbours(ids, raw, ledger_ids) or _plain_ids(ids, raw, ledger_ids)
+        if found:
+            return found, []
     whole: list[Position] = []
     partial: list[tuple[Position, int]] = []
+    known, own = -1, None
     for message_id in ids[:]:  # a slice is a list, and twice as fast as protobuf's container
         ledger, entry = message_id.ledgerId, message_id.entryId
-        if ledger >= LEDGERS or entry >= ENTRIES:
+        if ledger != known:
+            known, own = ledger, ledger_ids.ledger(ledger)
+        if own is None or entry >= ENTRIES:
             continue
-        position = Position((ledger << ENTRY_BITS) + entry)
+        position = Position((own << ENTRY_BITS) + entry)
         if words := message_id.ack_set:
             partial.append((position, done_mask(words)))
         else:
@@ -104,7 +102,7 @@ def split_acks(
     return whole, partial
 
 
-def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
+def _neighbours(ids: Sequence[MessageIdData], raw: bytes, ledger_ids: LedgerIds) -> list[Position]:
     """Return the positions of ``ids`` if they are neighbours in one ledger and say nothing else; an
     empty list if not.
 
@@ -114,11 +112,12 @@ def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
     ledger, entry = first.ledgerId, first.entryId
     if last.ledgerId != ledger or last.entryId - entry != count - 1:
         return []
-    if ledger >= LEDGERS or entry + count > ENTRIES:
+    own = ledger_ids.ledger(ledger)
+    if own is None or entry + count > ENTRIES:
         return []
     if _consecutive_ids(ledger, entry, count) not in raw:
         return []
-    start = position_at(ledger, entry)
+    start = position_at(own, entry)
     return list(range(start, start + count))  # type: ignore[arg-type]
 
 
@@ -134,7 +133,7 @@ def _consecutive_ids(ledger: int, entry: int, count: int) -> bytes:
     return bytes(ids)
 
 
-def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
+def _plain_ids(ids: Sequence[MessageIdData], raw: bytes, ledger_ids: LedgerIds) -> list[Position]:
     """Return the positions of ``ids`` if they are adjacent in ``raw`` and say nothing but a ledger
     and an entry; an empty list if not, or if too few of one form are together to pay.
 
@@ -160,8 +159,8 @@ def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
         head = raw[at:entry_at]
         if head[:1] != FIELD_MESSAGE_ID or head[2:3] != FIELD_LEDGER_ID:
             return []
-        ledger = from_varint(head[3:-1])
-        if head[-1:] != FIELD_ENTRY_ID or ledger >= LEDGERS:
+        ledger = ledger_ids.ledger(from_varint(head[3:-1]))
+        if head[-1:] != FIELD_ENTRY_ID or ledger is None:
             return []
         alike = _alike(raw, at, step, head, left)
         stop = at + alike * step
@@ -171,7 +170,7 @@ def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
         base = ledger << ENTRY_BITS
         found += [base + entry for entry in entries]
         at = stop
-    is_whole = len(found) == count and found[-1] == position_of(last)
+    is_whole = len(found) == count and found[-1] == position_of(last, ledger_ids)
     return found if is_whole else []  # type: ignore[return-value]  # ints made from positions
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.counting import COUNTING_MIN, equally_long, put_counting
 from arneb_pulsar.wire.frame import simple_frame
@@ -31,10 +32,13 @@ SHAPES_REMEMBERED: Final = 4096
 thousand may take turns. 1 MiB."""
 
 
-def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -> bytes:
-    """Return receipts for a run whose message *i* has ``sequences[i]`` and is at ``first + i``."""
+def pack_receipts(
+    producer_id: int, sequences: Sequence[int], first: Position, ids: LedgerIds = AS_COUNTED
+) -> bytes:
+    """Return receipts for a run whose message *i* has ``sequences[i]`` and is at ``first + i``.
+    ``ids``: the topic's."""
     count = len(sequences)
-    ledger = first >> ENTRY_BITS
+    ledger = ids.of(first >> ENTRY_BITS)
     if count == 1:
         number, entry = varint(sequences[0]), varint(first & ENTRY_MASK)
         before, between = _shape(producer_id, ledger, len(number), len(entry))
@@ -100,12 +104,17 @@ def _shape(
 
 
 def receipt(
-    producer_id: int, sequence_id: int, highest_sequence_id: int, position: Position | None
+    producer_id: int,
+    sequence_id: int,
+    highest_sequence_id: int,
+    position: Position | None,
+    ids: LedgerIds = AS_COUNTED,
 ) -> bytes:
     """Return one receipt with all fields; ``position`` None = a duplicate not stored again."""
     message_id = MessageIdData(ledgerId=(1 << 64) - 1, entryId=(1 << 64) - 1)
     if position is not None:
-        message_id = MessageIdData(ledgerId=position >> ENTRY_BITS, entryId=position & ENTRY_MASK)
+        ledger, entry = ids.place(position)
+        message_id = MessageIdData(ledgerId=ledger, entryId=entry)
     command = CommandSendReceipt(
         producer_id=producer_id, sequence_id=sequence_id, message_id=message_id
     )

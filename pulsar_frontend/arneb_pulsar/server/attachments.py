@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
@@ -83,7 +84,7 @@ class Attachments:
             return
         self._consumers.add(attached)
         context.dispatch_throttles.refresh(topic)
-        self._connection.tell(events.ConsumerAttached(effect.key))
+        self._connection.tell(events.ConsumerAttached(effect.key, LedgerIds(topic.id)))
         tell_if_ended(context, topic, attached.subscription)
 
     async def _check_schema(self, topic: Topic, name: TopicName, schema: Schema) -> None:
@@ -108,7 +109,7 @@ class Attachments:
                 effect.subscription,
                 durable=effect.durable,
                 initial=effect.initial,
-                start=effect.start,
+                start=None if effect.start is None else LedgerIds(topic.id).nearest(*effect.start),
                 properties=effect.subscription_properties,
             )
             try:

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced, TopicNotFound
 from arneb_core.api.topics.topic import Topic
@@ -146,6 +147,7 @@ class Publishing:
         if topic.id in context.namespaces.ended:
             self._end(run, topic)
             return
+        run.ledger_ids = LedgerIds(topic.id)
         if (observer := context.message_observer.observer) is not None:
             observer.sent(client_of(self._connection), topic.name, run.entries)
         size = sum(map(len, run.entries))

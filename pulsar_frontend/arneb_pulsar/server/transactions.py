@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from arneb_core.api.entries.entry import messages_in
-from arneb_core.api.entries.position import Position, render
+from arneb_core.api.entries.ledger_ids import LedgerIds
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_pulsar.authorization.callers import Caller
@@ -208,7 +209,8 @@ class ConnectionTransactions:
                 if mask or effect.until is None:
                     parts[position] = mask, size
         if effect.until is not None and not (whole or parts):
-            text = f"everything up to {render(effect.until)} is acknowledged already"
+            named = LedgerIds(topic.id).render(effect.until)
+            text = f"everything up to {named} is acknowledged already"
             raise RequestRefused(pb.TransactionConflict, text)
         await self._context.transactions.acknowledge(
             found, topic, subscription, whole, parts, is_cumulative=effect.until is not None

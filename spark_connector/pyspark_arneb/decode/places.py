@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import ENTRY_MASK, ledger_of
 from pyspark_arneb.decode.message_id import message_id_head, message_id_tail, varint
 from pyspark_arneb.log.topics import partition_index, short_name, without_partition
@@ -45,6 +46,8 @@ class Places:
 
     def __init__(self, span: Span) -> None:
         self._ledger = ledger_of(span.first)
+        self._shown = LedgerIds(span.topic_id).of(self._ledger)
+        """The ledger in message ids."""
         self._partition = partition_index(span.topic)
         self._repeated: dict[Field, Any] = {}
         self._constants = {
@@ -94,7 +97,7 @@ class Places:
     def _message_ids(
         self, positions: Sequence[int], batch_indexes: Sequence[int] | None
     ) -> "pa.Array":
-        head = message_id_head(self._ledger)
+        head = message_id_head(self._shown)
         if batch_indexes is None and isinstance(positions, range):
             tail = message_id_tail(self._partition, NO_BATCH)
             return _counted_ids(head, positions[0] & ENTRY_MASK, len(positions), tail)

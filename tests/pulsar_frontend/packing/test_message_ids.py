@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position_at
-from arneb_pulsar.packing.message_ids import position_of, split_acks, start_position_of
+from arneb_pulsar.packing.message_ids import (
+    message_id_of,
+    position_of,
+    split_acks,
+    start_position_of,
+)
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
 
@@ -22,7 +28,7 @@ MINUS_ONE = (1 << 64) - 1
         (LARGEST, LARGEST, AFTER_ALL),
         (5, MINUS_ONE, position_at(5, 0)),
         (5, LARGEST, position_at(5, (1 << 32) - 1)),
-        (1 << 40, 3, AFTER_ALL),
+        (1 << 62, 3, AFTER_ALL),
     ],
 )
 def test_a_place_to_read_from(ledger: int, entry: int, position: int) -> None:
@@ -34,7 +40,8 @@ def test_any_id_is_a_place_between_the_ends(ledger: int, entry: int) -> None:
     message_id = MessageIdData(ledgerId=ledger, entryId=entry)
     assert 0 <= start_position_of(message_id) <= AFTER_ALL
     found = position_of(message_id)
-    assert (found is not None) == (ledger < 1 << 31 and entry < 1 << 32)
+    is_a_topics = ledger < 1 << 62 and not ledger >> 16 & (1 << 32) - 1
+    assert (found is not None) == (is_a_topics and entry < 1 << 32)
 
 
 def test_acks_are_split_into_whole_entries_and_parts() -> None:
@@ -53,7 +60,8 @@ def test_acks_are_split_into_whole_entries_and_parts() -> None:
 def acks(draw: st.DrawFn) -> CommandAck:
     """Neighbours, mostly, with now and then a stranger among them."""
     ack = CommandAck(consumer_id=draw(st.integers(0, 300)), ack_type=CommandAck.Individual)
-    ledger = draw(st.integers(0, 1 << 32))
+    topic = draw(st.integers(0, 3)) << 16
+    ledger = draw(st.integers(0, 1 << 16)) + topic
     first = draw(st.one_of(st.integers(0, 300), st.integers(0, 1 << 33)))
     count, step = draw(st.integers(0, 200)), draw(st.sampled_from([1, 1, 3, 101]))
     rolls = draw(st.integers(1, 200))
@@ -75,9 +83,21 @@ def acks(draw: st.DrawFn) -> CommandAck:
     return ack
 
 
-@given(acks())
-def test_many_are_split_as_one_by_one(ack: CommandAck) -> None:
-    together = split_acks(ack.message_id, ack.SerializeToString())
-    one_by_one = [split_acks([each], b"") for each in ack.message_id]
+@given(acks(), st.integers(1, 4).map(LedgerIds))
+def test_many_are_split_as_one_by_one(ack: CommandAck, ids: LedgerIds) -> None:
+    together = split_acks(ack.message_id, ack.SerializeToString(), ids)
+    one_by_one = [split_acks([each], b"", ids) for each in ack.message_id]
     assert together[0] == [position for whole, _ in one_by_one for position in whole]
     assert together[1] == [part for _, partial in one_by_one for part in partial]
+
+
+@given(st.integers(1, 1 << 20), st.integers(1, 1 << 20), st.integers(0, 1 << 30))
+def test_acks_are_for_the_topic_whose_ids_they_have(topic: int, ledger: int, entry: int) -> None:
+    ids = LedgerIds(topic)
+    places = [position_at(ledger, entry + 3 * index) for index in range(20)]
+    ack = CommandAck(consumer_id=1, ack_type=CommandAck.Individual)
+    ack.message_id.extend(message_id_of(each, ids=ids) for each in places)
+    raw = ack.SerializeToString()
+    assert split_acks(ack.message_id, raw, ids) == (places, [])
+    if topic > 1:
+        assert split_acks(ack.message_id, raw, LedgerIds(topic + 1)) == ([], [])

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, read
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.packing.deliveries import MessageFrames
@@ -13,7 +14,8 @@ from arneb_pulsar.wire.ack_sets import mask_of
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage
 
-LEDGERS = st.integers(1, (1 << 31) - 1)
+LEDGERS = st.integers(1, (1 << 30) - 1)
+TOPICS = st.integers(1, (1 << 32) - 1).map(LedgerIds)
 ENTRIES = st.one_of(st.integers(0, 300), st.integers(0, (1 << 32) - 2))
 SIGNED_IDS = st.integers(0, (1 << 63) - 1)
 
@@ -28,29 +30,30 @@ def commands_in(frames: bytes) -> list[BaseCommand]:
     count=st.integers(1, 300),
     ledger=LEDGERS,
     entry=st.integers(0, (1 << 32) - 302) | st.integers(0, 17_000),
+    ids=TOPICS,
 )
 def test_a_run_of_receipts_is_protobufs(
-    producer: int, first: int, count: int, ledger: int, entry: int
+    producer: int, first: int, count: int, ledger: int, entry: int, ids: LedgerIds
 ) -> None:
     sequences = [min(first + index, (1 << 64) - 1) for index in range(count)]
-    packed = pack_receipts(producer, sequences, position_at(ledger, entry))
+    packed = pack_receipts(producer, sequences, position_at(ledger, entry), ids)
     one_by_one = [
-        receipt(producer, sequence, 0, position_at(ledger, entry + index))
+        receipt(producer, sequence, 0, position_at(ledger, entry + index), ids)
         for index, sequence in enumerate(sequences)
     ]
     assert packed == b"".join(one_by_one)
 
 
-@given(producer=IDS, sequences=st.lists(IDS, min_size=1, max_size=20), ledger=LEDGERS)
+@given(producer=IDS, sequences=st.lists(IDS, min_size=1, max_size=20), ledger=LEDGERS, ids=TOPICS)
 def test_receipts_take_sequence_ids_in_any_order(
-    producer: int, sequences: list[int], ledger: int
+    producer: int, sequences: list[int], ledger: int, ids: LedgerIds
 ) -> None:
-    found = commands_in(pack_receipts(producer, sequences, position_at(ledger, 120)))
+    found = commands_in(pack_receipts(producer, sequences, position_at(ledger, 120), ids))
     assert [command.type for command in found] == [BaseCommand.SEND_RECEIPT] * len(sequences)
     receipts = [command.send_receipt for command in found]
     assert [each.producer_id for each in receipts] == [producer] * len(sequences)
     assert [each.sequence_id for each in receipts] == sequences
-    assert [each.message_id.ledgerId for each in receipts] == [ledger] * len(sequences)
+    assert [each.message_id.ledgerId for each in receipts] == [ids.of(ledger)] * len(sequences)
     assert [each.message_id.entryId for each in receipts] == list(range(120, 120 + len(sequences)))
 
 
@@ -98,18 +101,19 @@ def runs(draw: st.DrawFn) -> Deliveries:
     consumer=IDS,
     partition=st.one_of(st.just(-1), st.integers(0, 1000)),
     epoch=st.one_of(st.none(), IDS),
+    ids=TOPICS,
 )
 def test_deliveries_say_what_the_run_says(
-    run: Deliveries, consumer: int, partition: int, epoch: int | None
+    run: Deliveries, consumer: int, partition: int, epoch: int | None, ids: LedgerIds
 ) -> None:
-    frames = MessageFrames(consumer, partition, epoch)
+    frames = MessageFrames(consumer, partition, epoch, ids=ids)
     frames.pack(Deliveries([position_at(3, 4)], [entry_of(b"before")]))
     found = read(FrameReader(), frames.pack(run))
     assert [payload for _, payload in found] == [entry[40:] for entry in run.entries]
     for place, (data, _) in zip(run.positions, found, strict=True):
         command = BaseCommand.FromString(data)
         assert command.type == BaseCommand.MESSAGE
-        assert_says(command.message, place, run, consumer, partition, epoch)
+        assert_says(command.message, place, run, consumer, partition, epoch, ids)
         assert data == command.SerializeToString(), "the bytes must be those that protobuf writes"
 
 
@@ -120,9 +124,10 @@ def assert_says(
     consumer: int,
     partition: int,
     epoch: int | None,
+    ids: LedgerIds,
 ) -> None:
     assert message.consumer_id == consumer
-    assert position_at(message.message_id.ledgerId, message.message_id.entryId) == place
+    assert (message.message_id.ledgerId, message.message_id.entryId) == ids.place(place)
     assert message.message_id.partition == partition
     assert message.redelivery_count == (run.redelivery_counts or {}).get(place, 0)
     assert mask_of(message.ack_set) == (run.masks or {}).get(place, 0)

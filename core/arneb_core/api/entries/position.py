@@ -9,7 +9,8 @@ consumer, and an ``int`` is the only value that C code can work through for us.
 from typing import Final, NewType
 
 LedgerId = NewType("LedgerId", int)
-"""Counts a topic's ledgers from 1; never reused inside a topic."""
+"""Counts a topic's ledgers from 1; never reused inside a topic. Pulsar's clients are told
+:mod:`another number <arneb_core.api.entries.ledger_ids>`."""
 
 EntryId = NewType("EntryId", int)
 """Counts a ledger's entries from 0, without gaps."""

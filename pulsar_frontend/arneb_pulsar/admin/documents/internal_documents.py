@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import quote_plus
 
 from arneb_core.api.entries.entry import HEADER_BYTES
-from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position, before, render
+from arneb_core.api.entries.ledger_ids import LedgerIds
+from arneb_core.api.entries.position import Position, before
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.documents.subscription_documents import NEVER, RUNS_SHOWN_MAX, Document
@@ -26,7 +27,7 @@ NO_LEDGER: Final = {
 def internal_document(topic: Topic) -> Document:
     """Return ``GET …/internalStats`` of one topic."""
     ledgers = topic.ledgers()
-    figures = topic.statistics()
+    figures, ids = topic.statistics(), LedgerIds(topic.id)
     last = ledgers[-1] if ledgers else None
     subscriptions = topic.subscriptions
     return {
@@ -42,7 +43,7 @@ def internal_document(topic: Topic) -> Document:
         "state": "LedgerOpened",
         "ledgers": [
             {
-                "ledgerId": each.id,
+                "ledgerId": ids.of(each.id),
                 # Pulsar shows no counts of an open ledger, and the Spark connector expects that.
                 "entries": each.entries if each.closed_ms else 0,
                 "size": each.bytes - HEADER_BYTES * each.entries if each.closed_ms else 0,
@@ -60,7 +61,8 @@ def internal_document(topic: Topic) -> Document:
 def last_confirmed(topic: Topic) -> str:
     """Return the position of the last entry; without any, the position from which a subscription to
     an empty topic starts, as in Pulsar."""
-    return render(before(topic.next_append) if topic.last is None else topic.last)
+    last = before(topic.next_append) if topic.last is None else topic.last
+    return LedgerIds(topic.id).render(last)
 
 
 def encoded(subscription: str) -> str:
@@ -75,18 +77,18 @@ def _waits(topic: Topic, subscription: Subscription) -> bool:
 
 
 def _cursor(topic: Topic, subscription: Subscription) -> Document:
-    figures = subscription.statistics()
+    figures, ids = subscription.statistics(), LedgerIds(topic.id)
     waits = _waits(topic, subscription)
     return {
-        "markDeletePosition": render(figures.mark_delete),
-        "readPosition": render(subscription.read_position),
+        "markDeletePosition": ids.render(figures.mark_delete),
+        "readPosition": ids.render(subscription.read_position),
         "waitingReadOp": waits,
         "pendingReadOps": 0,
         "messagesConsumedCounter": figures.acknowledged_entries_total,
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "lastLedgerSwitchTimestamp": NEVER,
-        "individuallyDeletedMessages": _written_runs(subscription),
+        "individuallyDeletedMessages": _written_runs(subscription, ids),
         "state": "Open",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": figures.backlog_entries,
@@ -97,20 +99,17 @@ def _cursor(topic: Topic, subscription: Subscription) -> Document:
     }
 
 
-def _written_runs(subscription: Subscription) -> str:
+def _written_runs(subscription: Subscription, ids: LedgerIds) -> str:
     """Return the acknowledgements beyond the mark-delete position as Pulsar writes them: each run
     from the entry before it to its last."""
     runs = subscription.first_acknowledged_runs(RUNS_SHOWN_MAX)
-    parts = [
-        f"({first >> ENTRY_BITS}:{(first & ENTRY_MASK) - 1}..{render(last)}]"
-        for first, last in runs
-    ]
+    parts = [f"({ids.render(before(first))}..{ids.render(last)}]" for first, last in runs]
     return f"[{','.join(parts)}]"
 
 
 def info_document(topic: Topic) -> Document:
     """Return ``GET …/internal-info``: what is stored of one topic's log."""
-    ledgers = topic.ledgers()
+    ledgers, ids = topic.ledgers(), LedgerIds(topic.id)
     created_ms = ledgers[0].created_ms if ledgers else 0
     changed_ms = max((max(each.created_ms, each.closed_ms) for each in ledgers), default=0)
     return {
@@ -118,13 +117,13 @@ def info_document(topic: Topic) -> Document:
         "creationDate": iso_of(created_ms),
         "modificationDate": iso_of(changed_ms),
         "ledgers": [
-            _info_of(each.id, each.entries, each.bytes, each.closed_ms) for each in ledgers
+            _info_of(ids.of(each.id), each.entries, each.bytes, each.closed_ms) for each in ledgers
         ],
         "cursors": {
             encoded(name): {
                 "version": 0,
                 "cursorsLedgerId": -1,
-                "markDelete": _place(each.mark_delete),
+                "markDelete": _place(each.mark_delete, ids),
             }
             for name, each in topic.subscriptions.items()
             if each.statistics().durable
@@ -140,8 +139,6 @@ def _info_of(ledger: int, entries: int, size: int, closed_ms: int) -> Document:
     return found
 
 
-def _place(position: Position) -> Document:
-    ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
-    if entry == ENTRY_MASK:
-        ledger, entry = ledger + 1, -1
+def _place(position: Position, ids: LedgerIds) -> Document:
+    ledger, entry = ids.place(position)
     return {"ledgerId": ledger, "entryId": entry}

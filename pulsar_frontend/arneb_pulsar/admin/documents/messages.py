@@ -14,7 +14,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in, read_header
-from arneb_core.api.entries.position import Position, render
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.session.translation import translate
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress
@@ -45,10 +46,12 @@ Header = tuple[str, str]
 """A name and a value. Names may repeat."""
 
 
-def message_of(position: Position, entry: bytes) -> tuple[list[Header], bytes]:
-    """Return headers and payload of the message or batch in ``entry``."""
+def message_of(
+    position: Position, entry: bytes, ids: LedgerIds = AS_COUNTED
+) -> tuple[list[Header], bytes]:
+    """Return headers and payload of the message or batch in ``entry``. ``ids``: the topic's."""
     body = entry[HEADER_BYTES:] if entry[1] == Origin.PULSAR else translate(entry)
-    headers = [(PREFIX + "Message-ID", render(position))]
+    headers = [(PREFIX + "Message-ID", ids.render(position))]
     try:
         head, at = split_body(body, 0)
         metadata = parse_metadata(head)

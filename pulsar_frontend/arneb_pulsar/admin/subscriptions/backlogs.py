@@ -10,7 +10,8 @@ from typing import Final
 import trio
 
 from arneb_core.api.entries.entry import messages_in
-from arneb_core.api.entries.position import Position, before, render
+from arneb_core.api.entries.ledger_ids import LedgerIds
+from arneb_core.api.entries.position import Position, before
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.history import HISTORY_PROPERTY
 from arneb_core.api.topics.topic import Topic
@@ -51,12 +52,16 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.given()
-    start = None if wanted is None else position_of(wanted)
+    start = None if wanted is None else position_of(wanted, topic)
     counted = await _count(topic, subscription, start)
     entries, messages = counted.entries, counted.messages
     ends: dict[str, str] = {}
     if counted.first is not None and counted.last is not None:
-        ends = {"firstMessageId": render(counted.first), "lastMessageId": render(counted.last)}
+        ids = LedgerIds(topic.id)
+        ends = {
+            "firstMessageId": ids.render(counted.first),
+            "lastMessageId": ids.render(counted.last),
+        }
     return document(
         {
             **ends,

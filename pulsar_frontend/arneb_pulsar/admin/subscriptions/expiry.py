@@ -6,6 +6,7 @@ reports, but the call's other subscriptions are expired nevertheless.
 
 from typing import Any, Final
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import before, position_at
 from arneb_core.api.errors import SubscriptionNotFound
 from arneb_core.api.subscriptions.limits import Departure
@@ -16,8 +17,8 @@ from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic
 from arneb_pulsar.admin.subscriptions.subscriptions import (
     ONE,
+    id_of,
     passed_of,
-    position_of,
     subscription_of,
 )
 from arneb_pulsar.admin.topics.topics import parts, routes_of_topics, topic_of, undivided
@@ -73,12 +74,13 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     """Expire everything up to a message id; with ``excluded`` not that message."""
     name = topic_of(context, request)
     wanted = request.json()
-    position = position_of(wanted)
-    if position is not None and _partition(wanted, name.partition) != name.partition:
+    place = id_of(wanted)
+    if place is not None and _partition(wanted, name.partition) != name.partition:
         raise AdminError(412, OF_ANOTHER)
     text = "Expire message at position is not supported for partitioned-topic"
     topic = undivided(context, name, text)
     subscription = subscription_of(topic, request.names["subscription"])
+    position = None if place is None else LedgerIds(topic.id).nearest(*place)
     if position is not None and position > (topic.last or before(FIRST)):
         raise _conflict("position", name, subscription)
     if position is not None and passed_of(wanted, 1):

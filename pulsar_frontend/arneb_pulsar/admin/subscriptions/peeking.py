@@ -12,6 +12,7 @@ from typing import Final
 import trio
 from pyroaring import BitMap64
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position
 from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import BYTES, AdminError, AdminReply, AdminRequest
@@ -78,7 +79,7 @@ async def _uncommitted(
     async with context.message_shown:
         records = context.transactions.held.read(BitMap64([wanted]))
         ((position, record),) = [each async for each in records]
-        reply = await _shown(request, Position(PROVISIONAL + position), record[SENT_AT:])
+        reply = await _shown(request, topic, Position(PROVISIONAL + position), record[SENT_AT:])
         marks = _marks(whose[0])
         others = [each for each in reply.headers if each[0] not in marks]
         return replace(reply, headers=[*others, *marks.items()])
@@ -111,9 +112,8 @@ async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
     text = "GetMessageById is not allowed on partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
-    position = position_of(
-        {"ledgerId": request.number("ledger"), "entryId": request.number("entry")}
-    )
+    wanted = {"ledgerId": request.number("ledger"), "entryId": request.number("entry")}
+    position = position_of(wanted, topic)
     return await _message(context, request, topic, position, ID_NOT_FOUND)
 
 
@@ -129,16 +129,20 @@ async def _message(
         found = None if position is None else await topic.entry_at(position)
         if position is None or found is None:
             raise AdminError(404, otherwise)
-        reply = await _shown(request, position, found)
+        reply = await _shown(request, topic, position, found)
         if not context.config.expose_broker_entry_metadata:
             return reply
         added = of_the_broker(found, await topic.offset_of(position))
         return replace(reply, headers=[*reply.headers, *added])
 
 
-async def _shown(request: AdminRequest, position: Position, found: bytes) -> AdminReply:
+async def _shown(
+    request: AdminRequest, topic: Topic, position: Position, found: bytes
+) -> AdminReply:
     await request.hold(2 * len(found))
-    headers, payload = await trio.to_thread.run_sync(message_of, position, found)
+    headers, payload = await trio.to_thread.run_sync(
+        message_of, position, found, LedgerIds(topic.id)
+    )
     await request.hold(len(payload))
     return AdminReply(200, payload, BYTES, [*headers, (UNCOMMITTED, "false")])
 

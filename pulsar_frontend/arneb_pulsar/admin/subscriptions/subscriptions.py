@@ -7,6 +7,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import SubscriptionFenced, SubscriptionNotFound
 from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
@@ -31,7 +32,6 @@ from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
-from arneb_pulsar.packing.message_ids import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_access import subscribe
 from arneb_pulsar.session.errors import RESET_UNDER_WAY
@@ -74,24 +74,31 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
             name,
             subscription,
             initial=initial,
-            start=start,
+            start=None if start is None else LedgerIds(topic.id).nearest(*start),
             properties=properties,
             forced=True,
         )
     return DONE
 
 
-def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]:
+def _beginning(request: AdminRequest) -> tuple[InitialPosition, tuple[int, int] | None]:
+    """Return where a new subscription starts: at an end, or at an entry, by ledger id and entry
+    id."""
     wanted = request.given()
     wanted = "latest" if wanted is None else wanted
     if wanted in ("latest", "earliest"):
         return InitialPosition(wanted), None
-    position = position_of(wanted)
-    return InitialPosition.EARLIEST, position
+    return InitialPosition.EARLIEST, id_of(wanted)
 
 
-def position_of(wanted: Any) -> Position | None:
-    """Return the position of a message id in JSON; None: before everything."""
+def position_of(wanted: Any, topic: Topic) -> Position | None:
+    """Return the position in ``topic`` of a message id in JSON; None: before everything."""
+    place = id_of(wanted)
+    return None if place is None else LedgerIds(topic.id).nearest(*place)
+
+
+def id_of(wanted: Any) -> tuple[int, int] | None:
+    """Return ledger id and entry id of a message id in JSON; None: before everything."""
     try:
         table = read_table(wanted)
         ledger, entry = (read_number(table, name, -1) for name in ("ledgerId", "entryId"))
@@ -100,7 +107,7 @@ def position_of(wanted: Any) -> Position | None:
         raise AdminError(400, f"expected a message id, got {wanted!r:.60}") from error
     if ledger < 0:
         return None
-    return position_at(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
+    return ledger, entry
 
 
 def passed_of(wanted: Any, size: int) -> int:
@@ -175,7 +182,7 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
-    position, mask = position_of(wanted), None
+    position, mask = position_of(wanted, topic), None
     if position is None:
         position = topic.first or position_at(1, 0)
     else:
@@ -193,9 +200,10 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return the size of the backlog from a message id on."""
-    position = position_of(request.json())
+    wanted = request.json()
     text = "calculate backlog size is not allowed for partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
+    position = position_of(wanted, topic)
     return document(bytes_from(topic.ledgers(), position or position_at(1, 0)))
 
 

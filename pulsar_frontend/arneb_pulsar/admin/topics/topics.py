@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.ledger_ids import LedgerIds
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import NotAllowed
 from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.paths import namespace_in, persistent_topic_in, topic_in
@@ -141,7 +142,7 @@ async def terminate(context: BrokerContext, request: AdminRequest) -> AdminReply
     name = topic_of(context, request)
     topic = undivided(context, name, "Termination of a partitioned topic is not allowed")
     await lifecycle.terminate(context, topic)
-    return document(message_id(topic.last, name.partition))
+    return document(message_id(topic, topic.last, name.partition))
 
 
 async def terminate_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -154,7 +155,7 @@ async def terminate_partitions(context: BrokerContext, request: AdminRequest) ->
     for part in context.topics.parts(name):
         topic = context.core.topic(part.core_name)
         await lifecycle.terminate(context, topic)
-        ended[str(part.partition)] = message_id(topic.last, part.partition)
+        ended[str(part.partition)] = message_id(topic, topic.last, part.partition)
     return document(ended)
 
 
@@ -305,13 +306,11 @@ async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminRe
 # Message ids
 
 
-def message_id(position: Position | None, partition: int = -1, index: int = -1) -> dict[str, int]:
+def message_id(
+    topic: Topic, position: Position | None, partition: int = -1, index: int = -1
+) -> dict[str, int]:
     """Return a message id as JSON; None: before everything. ``index``: in its batch."""
-    ledger, entry = -1, -1
-    if position is not None:
-        ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
-        if entry == ENTRY_MASK:
-            ledger, entry = ledger + 1, -1
+    ledger, entry = (-1, -1) if position is None else LedgerIds(topic.id).place(position)
     found = {"ledgerId": ledger, "entryId": entry, "partitionIndex": partition}
     return found | {"batchIndex": index, "batchSize": 0}
 
@@ -326,7 +325,7 @@ async def last_message_id(context: BrokerContext, request: AdminRequest) -> Admi
     if not name.is_persistent:
         raise AdminError(405, "GetLastMessageId on a non-persistent topic is not allowed")
     position, size = await last_message(topic, compacted=False)
-    found = message_id(position, name.partition, size - 1 if size > 0 else -1)
+    found = message_id(topic, position, name.partition, size - 1 if size > 0 else -1)
     return document(found | (OF_A_BATCH if size > 0 else {}))
 
 
@@ -336,7 +335,7 @@ async def id_of_time(context: BrokerContext, request: AdminRequest) -> AdminRepl
     found = await topic.first_published(request.number("timestamp"))
     if found is None and topic.last is not None:
         found = Position(topic.last + 1)
-    return document(message_id(found, name.partition))
+    return document(message_id(topic, found, name.partition))
 
 
 _DOMAINS: Final = ("persistent", "non-persistent")

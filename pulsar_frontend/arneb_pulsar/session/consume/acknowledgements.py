@@ -33,7 +33,7 @@ def acknowledge(output: Output, consumer: Consumer, command: CommandAck, raw: by
     elif command.ack_type == CommandAck.Individual and len(command.message_id) > IDS_PER_TURN:
         output.do_in_pieces(_in_pieces(consumer, command, raw, request_id))
     elif command.ack_type == CommandAck.Individual:
-        whole, partial = split_acks(command.message_id, raw)
+        whole, partial = split_acks(command.message_id, raw, consumer.ledger_ids)
         output.do(Acknowledge(consumer.key, consumer_id, whole, partial, request_id))
     else:
         _acknowledge_until(output, consumer, command, request_id)
@@ -47,7 +47,7 @@ def _in_pieces(
     key, consumer_id, ids = consumer.key, consumer.consumer_id, command.message_id
     for start in range(0, len(ids), IDS_PER_TURN):
         behind = start + IDS_PER_TURN
-        whole, partial = split_acks(ids[start:behind], raw)
+        whole, partial = split_acks(ids[start:behind], raw, consumer.ledger_ids)
         answered = request_id if behind >= len(ids) else None
         yield Acknowledge(key, consumer_id, whole, partial, answered)
 
@@ -76,7 +76,7 @@ def _acknowledge_in(
         if len(ids) > IDS_PER_TURN:
             text = f"expected at most {IDS_PER_TURN} messages in one ACK of a transaction"
             failure = Failure(pb.NotAllowedError, text)
-        whole, partial = split_acks(ids[:IDS_PER_TURN], raw)
+        whole, partial = split_acks(ids[:IDS_PER_TURN], raw, consumer.ledger_ids)
         effect = AcknowledgeInTransaction(
             key, consumer_id, transaction, whole, partial, None, request_id
         )
@@ -95,7 +95,9 @@ def _acknowledge_in(
 
 def _cumulative(consumer: Consumer, command: CommandAck) -> tuple[Position | None, Failure | None]:
     """Return up to where a consumer acknowledges, or why it may not."""
-    position = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
+    position = None
+    if len(command.message_id) == 1:
+        position = position_of(command.message_id[0], consumer.ledger_ids)
     if consumer.shares:
         text = "Cumulative acknowledgement on a shared subscription"
         return None, Failure(pb.NotAllowedError, text)

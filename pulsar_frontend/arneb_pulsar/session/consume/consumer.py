@@ -1,5 +1,6 @@
 """One consumer of a connection."""
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_pulsar.packing.broker_metadata import with_broker_metadata
@@ -27,6 +28,7 @@ class Consumer:
         "counts",
         "frames",
         "key",
+        "ledger_ids",
         "name",
         "partition",
         "request_id",
@@ -54,6 +56,8 @@ class Consumer:
         self.partition = partition
         self.state = ConsumerState.ATTACHING
         self.counts = counts
+        self.ledger_ids = AS_COUNTED
+        """The topic's, once the consumer is attached."""
         self.frames = MessageFrames(consumer_id, partition, epoch, counts)
         self.unsubscribe_request = 0
         self.active: bool | None = None
@@ -81,9 +85,20 @@ class Consumer:
         """Its subscription's entries go to several consumers, so each is acknowledged by itself."""
         return self.type.traits.sharing
 
+    def attached(self, ledger_ids: LedgerIds) -> None:
+        """Take in that it is attached to a topic, whose ids messages have from now on."""
+        self.move(ConsumerInput.ATTACHED)
+        self.ledger_ids = ledger_ids
+        self._frame_anew(self.frames.epoch)
+
     def begin_epoch(self, epoch: int) -> None:
         """Mark what is sent from now on with ``epoch``; clients drop what is older."""
-        self.frames = MessageFrames(self.consumer_id, self.partition, epoch, self.counts)
+        self._frame_anew(epoch)
+
+    def _frame_anew(self, epoch: int | None) -> None:
+        self.frames = MessageFrames(
+            self.consumer_id, self.partition, epoch, self.counts, self.ledger_ids
+        )
 
     def messages(self, run: Deliveries, *, checked: bool) -> bytes | TranslatedRun:
         """Return the MESSAGE frames of a run, with checksums if they are to be ``checked``."""

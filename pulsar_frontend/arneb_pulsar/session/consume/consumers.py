@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED
 from arneb_core.api.entries.position import Position
 from arneb_pulsar.packing.message_ids import (
     IDS_PER_TURN,
@@ -130,7 +131,7 @@ class Consumers:
         if consumer is None:
             self._output.do(DetachConsumer(event.key))
             return
-        consumer.move(ConsumerInput.ATTACHED)
+        consumer.attached(event.ledger_ids)
         self._output.send(commands.success(consumer.request_id))
         if consumer.type.traits.one_active:
             self._unannounced[event.key] = self._output.now + ACTIVE_AFTER_S
@@ -252,7 +253,7 @@ class Consumers:
             # A single consumer in order starts again after what it acknowledged.
             self._output.do(Redeliver(consumer.key, None, count=False))
         elif command.message_ids:
-            self._output.do_in_pieces(_redeliveries(consumer.key, command.message_ids))
+            self._output.do_in_pieces(_redeliveries(consumer, command.message_ids))
         else:
             self._output.do(Redeliver(consumer.key, None, count=True))
 
@@ -274,7 +275,7 @@ class Consumers:
         consumer = self._wanted(command.consumer_id, ConsumerInput.SEEK)
         position = mask = publish_time_ms = None
         if command.HasField("message_id"):
-            position = start_position_of(command.message_id)
+            position = start_position_of(command.message_id, consumer.ledger_ids)
             if command.message_id.ack_set:
                 mask = mask_of(command.message_id.ack_set)
             if mask == 0:  # the whole batch is done: the next entry is meant
@@ -310,13 +311,15 @@ class Consumers:
     def last_read(self, event: LastRead) -> None:
         """Answer with the last entry of a consumer's topic."""
         consumer = self._by_key.get(event.key)
-        partition = -1 if consumer is None else consumer.partition
+        partition, ids = -1, AS_COUNTED
+        if consumer is not None:
+            partition, ids = consumer.partition, consumer.ledger_ids
         batch_index = event.batch_size - 1 if event.batch_size > 0 else -1
         self._output.send(
             commands.last_message_id(
                 event.request_id,
-                message_id_of(event.last, partition, batch_index),
-                message_id_of(event.mark_delete),
+                message_id_of(event.last, partition, batch_index, ids),
+                message_id_of(event.mark_delete, ids=ids),
             )
         )
 
@@ -386,10 +389,11 @@ class Consumers:
             del self._by_key[consumer.key]
 
 
-def _redeliveries(key: ConsumerKey, message_ids: Sequence[MessageIdData]) -> Iterator[Redeliver]:
+def _redeliveries(consumer: Consumer, message_ids: Sequence[MessageIdData]) -> Iterator[Redeliver]:
     """Give back what a client names, a bounded number a turn. An entry named in two pieces counts
     twice if it was delivered again in between, which is the client's own doing."""
     for start in range(0, len(message_ids), IDS_PER_TURN):
-        ids = map(position_of, message_ids[start : start + IDS_PER_TURN])
-        positions = [position for position in dict.fromkeys(ids) if position is not None]
-        yield Redeliver(key, positions, count=True)
+        named = message_ids[start : start + IDS_PER_TURN]
+        found = dict.fromkeys(position_of(each, consumer.ledger_ids) for each in named)
+        positions = [position for position in found if position is not None]
+        yield Redeliver(consumer.key, positions, count=True)

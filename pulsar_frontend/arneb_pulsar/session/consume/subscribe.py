@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.entries.ledger_ids import LARGEST
 from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
-from arneb_pulsar.packing.message_ids import start_position_of
+from arneb_pulsar.packing.message_ids import place_of
 from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
@@ -60,16 +60,17 @@ def sharing_of(meta: KeySharedMeta) -> KeySharing:
     return KeySharing(KeySharingMode.CONSISTENT_HASHING, (), in_order)
 
 
-def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | None]:
-    """Return where a new subscription starts: at an end of the log, or at an entry, inclusive."""
+def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, tuple[int, int] | None]:
+    """Return where a new subscription starts: at an end of the log, or at an entry, inclusive, by
+    ledger id and entry id."""
     initial = InitialPosition.LATEST
     if command.initialPosition == CommandSubscribe.Earliest:
         initial = InitialPosition.EARLIEST
     if command.durable or not command.HasField("start_message_id"):
         return initial, None
-    position = start_position_of(command.start_message_id)
-    if position == BEFORE_ALL:
+    ledger, entry = place_of(command.start_message_id)
+    if ledger < 0:
         return InitialPosition.EARLIEST, None
-    if position == AFTER_ALL:
+    if ledger == LARGEST:
         return InitialPosition.LATEST, None
-    return initial, position
+    return initial, (ledger, entry)

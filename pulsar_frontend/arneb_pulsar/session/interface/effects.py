@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.key_sharing import KeySharing
 from arneb_core.api.subscriptions.subscription import InitialPosition
@@ -73,6 +74,8 @@ class AppendRun:
     """The entries are part of it, and are in no log before it is committed."""
     number: int = field(default=0, compare=False)
     """Ascends along a connection."""
+    ledger_ids: LedgerIds = field(default=AS_COUNTED, compare=False)
+    """Those of the topic, noted by the server."""
 
     def __repr__(self) -> str:
         waiting = f"{len(self.bodies)} bodies, {len(self.entries)} entries"
@@ -92,7 +95,8 @@ class AttachConsumer:
     durable: bool
     create_topic: bool
     initial: InitialPosition
-    start: Position | None
+    start: tuple[int, int] | None
+    """Ledger id and entry id, as the client has them."""
     rollback_s: int
     compacted: bool
     """Leave out entries superseded by compaction."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from arneb_core.api.entries.ledger_ids import AS_COUNTED, LedgerIds
 from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CoreError
 from arneb_core.api.subscriptions.deliveries import Deliveries
@@ -89,6 +90,8 @@ class ConsumerAttached:
     """The consumer is part of its subscription, and may be given entries."""
 
     key: ConsumerKey
+    ledger_ids: LedgerIds = AS_COUNTED
+    """Its topic's."""
 
 
 @dataclass(frozen=True, slots=True)

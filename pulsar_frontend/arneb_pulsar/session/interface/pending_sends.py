@@ -7,6 +7,7 @@ queue and are answered when their frames are known; only answered ones at its he
 from dataclasses import dataclass, field
 from typing import Final
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position
 from arneb_pulsar.packing.receipts import pack_receipts, receipt
 from arneb_pulsar.session.errors import Failure
@@ -47,10 +48,11 @@ class PendingSends:
         """How many entries of the run are from here."""
         return len(self.sequences) - len(self.duplicates)
 
-    def stored(self, first: Position) -> None:
-        """Settle it: message *i* is at ``first + i``, duplicates not counted."""
+    def stored(self, first: Position, ids: LedgerIds) -> None:
+        """Settle it: message *i* is at ``first + i``, duplicates not counted. ``ids``: those of
+        the topic."""
         if not (self.highest or self.duplicates):
-            self.frames = pack_receipts(self.producer_id, self.sequences, first)
+            self.frames = pack_receipts(self.producer_id, self.sequences, first, ids)
             return
         highest, producer_id, position = self.highest.get, self.producer_id, first
         receipts = []
@@ -58,7 +60,7 @@ class PendingSends:
             if index in self.duplicates:
                 receipts.append(receipt(producer_id, sequence, highest(index, 0), None))
                 continue
-            receipts.append(receipt(producer_id, sequence, highest(index, 0), position))
+            receipts.append(receipt(producer_id, sequence, highest(index, 0), position, ids))
             position = Position(position + 1)
         self.frames = b"".join(receipts)
 

@@ -332,7 +332,7 @@ class Producers:
             if sent.frames is not None:
                 continue  # refused for a reason of its own
             if event.error is None:
-                sent.stored(Position(event.first + offset))
+                sent.stored(Position(event.first + offset), event.run.ledger_ids)
             else:
                 sent.refused(failure_of(event.error))
             offset += sent.entries

@@ -136,12 +136,12 @@ def test_subscribe_says_how_keys_are_shared_out(
         (None, InitialPosition.LATEST, None),
         ((MINUS_ONE, MINUS_ONE), InitialPosition.EARLIEST, None),
         ((LARGEST, LARGEST), InitialPosition.LATEST, None),
-        ((3, 7), InitialPosition.LATEST, position_at(3, 7)),
-        ((3, MINUS_ONE), InitialPosition.LATEST, position_at(3, 0)),
+        ((3, 7), InitialPosition.LATEST, (3, 7)),
+        ((3, MINUS_ONE), InitialPosition.LATEST, (3, -1)),
     ],
 )
 def test_a_reader_starts_at_its_message_inclusively(
-    place: tuple[int, int] | None, initial: InitialPosition, start: int | None
+    place: tuple[int, int] | None, initial: InitialPosition, start: tuple[int, int] | None
 ) -> None:
     command = subscribe(durable=False)
     if place is not None:
