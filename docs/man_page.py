@@ -4,6 +4,7 @@ The rule: what ``--help`` says is what the page says. ``python docs/man_page.py`
 ``--check`` fails if it is not what would be written, and so does a test.
 """
 
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +76,9 @@ def _commands(group: click.Group, path: str) -> Iterator[str]:
 
 def _text(text: str) -> Iterator[str]:
     """A help text: its paragraphs, those kept as they are that click is told to keep."""
-    for number, paragraph in enumerate(text.replace("\r", "").strip().split("\n\n")):
+    # Python 3.13 takes the indentation off a docstring, earlier versions do not.
+    text = inspect.cleandoc(text.replace("\r", ""))
+    for number, paragraph in enumerate(text.split("\n\n")):
         if number:
             yield ".PP"
         kept = paragraph.startswith("\b")
