@@ -37,8 +37,9 @@ HEAVY_WITH_HTTP: Final = (
 )  # fmt: skip
 """What no broker needs, with every port open, before somebody asks for it."""
 
-WITH_HTTP_MAX: Final = 1_185
-"""The same for one with AMQP, Pulsar and HTTP: 1,169 on 2026-11-29."""
+WITH_HTTP_MAX: Final = 1_200
+"""The same for one with AMQP, Pulsar and HTTP: 1,186 on 2026-11-30 with compiled modules, seventeen
+more than the day before, since a cluster's node and the HTTP applications stand in folders."""
 
 STARTED: Final = """
 import sys, trio
