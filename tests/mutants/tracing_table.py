@@ -110,8 +110,15 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "nobody observes Pulsar's deliveries",
         "pulsar_frontend/arneb_pulsar/server/attachments.py",
-        "            sink = ObservedSink(sink, observer, self._connection, *names)\n",
-        "            names = names[:1]\n",
+        "            sink = ObservedSink(sink, observer, self._connection, *of)\n",
+        "            of = of[:1] + of[1:]\n",
+        PULSAR_TRACES,
+    ),
+    Mutant(
+        "a trace names a Pulsar message as the store's first topic would",
+        "pulsar_frontend/arneb_pulsar/server/attachments.py",
+        "            of = topic.name, subscription.name, LedgerIds(topic.id)\n",
+        "            of = topic.name, subscription.name, LedgerIds()\n",
         PULSAR_TRACES,
     ),
 )

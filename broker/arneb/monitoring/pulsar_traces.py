@@ -10,7 +10,8 @@ from typing import Final
 from arneb.monitoring.traces import MARK, PARENT, STATE, Spans
 from arneb_core.api.entries.codec import codecs
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, read_header
-from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.ledger_ids import LedgerIds
+from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.services.clients.message_observer import SeenClient
 from arneb_pulsar.wire.batch import split_batch
@@ -41,7 +42,9 @@ class PulsarTraces:
                 for message in _messages(entry):
                     self._span("publish", client, topic, message, None, {})
 
-    def delivered(self, client: SeenClient, topic: str, subscription: str, run: Deliveries) -> None:
+    def delivered(
+        self, client: SeenClient, topic: str, subscription: str, run: Deliveries, ids: LedgerIds
+    ) -> None:
         """Trace messages that are delivered to a consumer."""
         for position, entry in zip(run.positions, run.entries, strict=True):
             if MARK not in entry:
@@ -52,7 +55,7 @@ class PulsarTraces:
                 if message[0] < 0 or mask >> message[0] & 1:
                     more = {
                         "messaging.destination.subscription.name": subscription,
-                        "messaging.message.id": _id(position, message[0]),
+                        "messaging.message.id": _id(position, message[0], ids),
                     }
                     self._span("deliver", client, topic, message, began_ms, more)
 
@@ -86,9 +89,9 @@ class PulsarTraces:
         span.end(end_ns)
 
 
-def _id(position: Position, index: int) -> str:
+def _id(position: Position, index: int, ids: LedgerIds) -> str:
     """Return a message id as Pulsar clients show it."""
-    shown = f"{position >> ENTRY_BITS}:{position & ENTRY_MASK}"
+    shown = ids.render(position)
     return shown if index < 0 else f"{shown}:{index}"
 
 

@@ -163,8 +163,8 @@ class Attachments:
         )
         sink: Sink = ConnectionSink(self._connection, self._consumers, effect.key)
         if (observer := self._context.message_observer.observer) is not None:
-            names = topic.name, subscription.name
-            sink = ObservedSink(sink, observer, self._connection, *names)
+            of = topic.name, subscription.name, LedgerIds(topic.id)
+            sink = ObservedSink(sink, observer, self._connection, *of)
         if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
             sink = NumberedSink(sink, topic, self._start)
         self._check(effect, topic, subscription)

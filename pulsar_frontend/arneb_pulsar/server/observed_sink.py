@@ -4,6 +4,7 @@ The rule: a consumer has such a sink if there was an observer when it was attach
 through it are not changed.
 """
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.subscriptions.consumer import Sink
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.services.clients.connections import ClientConnection
@@ -13,7 +14,7 @@ from arneb_pulsar.services.clients.message_observer import MessageObserver, Seen
 class ObservedSink:
     """Passes a consumer's deliveries on (:class:`arneb_core.api.subscriptions.consumer.Sink`)."""
 
-    __slots__ = ("_connection", "_observer", "_sink", "_subscription", "_topic")
+    __slots__ = ("_connection", "_ids", "_observer", "_sink", "_subscription", "_topic")
 
     def __init__(
         self,
@@ -22,19 +23,22 @@ class ObservedSink:
         connection: ClientConnection,
         topic: str,
         subscription: str,
+        ids: LedgerIds,
     ) -> None:
         self._sink = sink
         self._observer = observer
         self._connection = connection
         self._topic = topic
         self._subscription = subscription
+        self._ids = ids
 
     def __repr__(self) -> str:
         return f"<ObservedSink {self._sink!r}>"
 
     def deliver(self, run: Deliveries) -> None:
         """Show the run to the observer, and pass it on."""
-        self._observer.delivered(client_of(self._connection), self._topic, self._subscription, run)
+        client = client_of(self._connection)
+        self._observer.delivered(client, self._topic, self._subscription, run, self._ids)
         self._sink.deliver(run)
 
     def active_changed(self, active: bool) -> None:

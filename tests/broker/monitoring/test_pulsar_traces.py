@@ -18,6 +18,7 @@ from arneb.monitoring.traces import Spans
 from arneb_amqp.codec import encode_message
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
@@ -73,6 +74,7 @@ def batch_of(*parents: str | None, **fields: Any) -> bytes:
 async def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(tmp_path: Path) -> None:
     traced = Traced()
     async with open_engine(tmp_path / "data") as core:
+        await core.create_topic("an-earlier-one")
         context = make_context(core, PulsarConfig())
         context.message_observer.observer = traced.observer
         async with connected(context) as (client,):
@@ -82,6 +84,7 @@ async def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(tmp_path: 
             await publish(client, 0, b"untraced")
             await publish(client, 1, b"body", traceparent=SAMPLED, tracestate="a=b")
             await client.take(4)
+            ledger = LedgerIds(core.topic(TOPIC).id).of(1)
     came, went = traced.spans
     assert (came.name, went.name) == (f"publish {TOPIC}", f"deliver {TOPIC}")
     for span in (came, went):
@@ -93,7 +96,7 @@ async def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(tmp_path: 
     assert went.attributes is not None and came.attributes is not None
     assert went.attributes["messaging.system"] == "pulsar"
     assert went.attributes["messaging.destination.subscription.name"] == "s"
-    assert str(went.attributes["messaging.message.id"]).endswith(":1")
+    assert went.attributes["messaging.message.id"] == f"{ledger}:1" != "1:1"
     assert came.attributes["messaging.message.body.size"] == 4
 
 
@@ -109,11 +112,20 @@ def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> Non
     traced.observer.sent(CLIENT, TOPIC, [entry])
     assert traced.names == [f"publish {TOPIC}"] * 2
     run = Deliveries([position_at(3, 7)], [entry], masks={position_at(3, 7): 0b100})
-    traced.observer.delivered(CLIENT, TOPIC, "s", run)
+    traced.observer.delivered(CLIENT, TOPIC, "s", run, LedgerIds())
     [delivered] = traced.spans[2:]
     assert delivered.attributes is not None
     assert delivered.attributes["messaging.message.id"] == "3:7:2"
     assert delivered.start_time == 1000 * 1_000_000
+
+
+def test_a_message_has_the_id_that_clients_of_its_topic_see() -> None:
+    traced, ids = Traced(), LedgerIds(5)
+    run = Deliveries([position_at(3, 7)], [batch_of(SAMPLED)])
+    traced.observer.delivered(CLIENT, TOPIC, "s", run, ids)
+    [delivered] = traced.spans
+    assert delivered.attributes is not None
+    assert delivered.attributes["messaging.message.id"] == f"{ids.of(3)}:7:0" != "3:7:0"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,7 @@ def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> Non
 def test_unreadable_or_unsampled_messages_have_no_span(entry: bytes) -> None:
     traced = Traced()
     traced.observer.sent(CLIENT, TOPIC, [entry])
-    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
+    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]), LedgerIds())
     assert not traced.names
 
 
@@ -143,7 +155,7 @@ def test_messages_published_over_amqp_are_traced_when_pulsar_delivers_them() -> 
     traced = Traced()
     message = Message(b"x", properties={"traceparent": SAMPLED}, publish_time_ms=5)
     entry = encode_message(message, "q")
-    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
+    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]), LedgerIds())
     assert traced.names == [f"deliver {TOPIC}"]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from arneb_core.api.entries.ledger_ids import LedgerIds
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
@@ -26,8 +27,10 @@ class MessageObserver(Protocol):
         """See messages that came and are to be stored."""
         ...
 
-    def delivered(self, client: SeenClient, topic: str, subscription: str, run: Deliveries) -> None:
-        """See messages that go to a consumer."""
+    def delivered(
+        self, client: SeenClient, topic: str, subscription: str, run: Deliveries, ids: LedgerIds
+    ) -> None:
+        """See messages that go to a consumer. ``ids``: the topic's."""
         ...
 
 
